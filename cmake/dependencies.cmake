@@ -1,0 +1,3 @@
+# Libraries from the system; scripts/setup installs them on Debian.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
