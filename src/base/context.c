@@ -142,7 +142,7 @@ plim_status plim_grow(plim_ctx *c, void *items, size_t *cap, size_t need, size_t
         if (want > SIZE_MAX / 2) return plim_fail_alloc(c, need, what);
         want *= 2;
     }
-    void *fresh, *old;
+    void *fresh = NULL, *old = NULL;
     TRY(plim_alloc(c, want, size, what, &fresh));
     memcpy(&old, items, sizeof old);
     if (old) memcpy(fresh, old, *cap * size);
