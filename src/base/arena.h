@@ -9,39 +9,6 @@
 
 #define PLIM_ARENA_ALIGN 256 /* bytes; what the fastest device loads and cuBLASLt want */
 
-/* What a byte is for.  Key for machines, label for people. */
-#define PLIM_COMPONENT_MAP(X)                                         \
-    X(WEIGHTS, "weights", "weights")                                  \
-    X(LORA, "lora", "LoRA weights and gradients")                     \
-    X(OPTIMISER, "optimiser", "Adam states")                          \
-    X(BATCH, "batch", "tokens, labels, tables")                       \
-    X(CHECKPOINTS, "checkpoints", "layer inputs")                     \
-    X(ATTENTION_OUTPUT, "attention_output", "kept attention output")  \
-    X(KEPT, "kept_layers", "layers kept, not recomputed")             \
-    X(RESIDUAL, "residual", "residual stream and its gradient")       \
-    X(ATTENTION, "attention", "attention layer at work")              \
-    X(DELTA, "delta", "delta-net layer at work")                      \
-    X(MLP, "mlp", "MLP at work")                                      \
-    X(LOSS, "loss", "loss head at work")                              \
-    X(WORKSPACE, "workspace", "library workspaces")                   \
-    X(STAGING, "staging", "staging buffers")                          \
-    X(CONTEXT, "context", "CUDA context and libraries")
-
-typedef enum plim_component {
-#define PLIM_COMPONENT_ENUM(name, key, label) PLIM_MEM_##name,
-    PLIM_COMPONENT_MAP(PLIM_COMPONENT_ENUM)
-#undef PLIM_COMPONENT_ENUM
-        PLIM_COMPONENT_COUNT
-} plim_component;
-
-const char *plim_component_key(plim_component m);
-const char *plim_component_label(plim_component m);
-
-typedef struct plim_usage {
-    size_t total_bytes;
-    size_t component_bytes[PLIM_COMPONENT_COUNT];
-} plim_usage;
-
 /* One push, for whoever wants to list or check a layout. */
 typedef struct plim_arena_entry {
     const char *name;
