@@ -25,7 +25,7 @@ void plim_random_order(plim_random r, uint32_t n, uint32_t *order)
     assert(n <= (uint32_t)1 << 31);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t at = plim_random_below(r, k, k + 1);
-        order[k] = order[at];
+        if (at != k) order[k] = order[at];
         order[at] = k;
     }
 }
