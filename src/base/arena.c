@@ -56,29 +56,30 @@ static bool take(plim_arena *a, const plim_arena_entry *e, void **out)
     return true;
 }
 
+/* Elements of a row, rounded up so that rows start on 16 bytes, and bytes of all rows; false on overflow. */
+static bool measure(plim_dtype d, int64_t all_rows, int64_t all_cols, int64_t *pitch, size_t *bytes)
+{
+    int shift = plim_dtype_shift(d);
+    int64_t unit = 16 >> shift, elements;
+    if (__builtin_add_overflow(all_cols, unit - 1, pitch)) return false;
+    *pitch &= ~(unit - 1);
+    if (__builtin_mul_overflow(all_rows, *pitch, &elements) || elements > INT64_MAX >> shift) return false;
+    *bytes = (size_t)elements << shift;
+    return true;
+}
+
 plim_tensor plim_arena_push_padded(plim_arena *a, plim_component m, const char *name, plim_dtype d, int64_t rows,
                                    int64_t cols, int64_t pad_rows, int64_t pad_cols)
 {
-    plim_tensor t = {NULL, d, rows, cols, 0};
-    int64_t unit = 16 / (int64_t)plim_dtype_bytes(d); /* elements in 16 bytes */
-    int64_t pitch, all_rows, elements;
-    size_t bytes;
-    if (rows < 0 || cols < 0 || pad_rows < 0 || pad_cols < 0 || __builtin_add_overflow(cols, pad_cols, &pitch) ||
-        __builtin_add_overflow(pitch, unit - 1, &pitch) || __builtin_add_overflow(rows, pad_rows, &all_rows)) {
+    int64_t all_rows, all_cols, pitch = 0;
+    size_t bytes = 0;
+    void *data = NULL;
+    if ((rows | cols | pad_rows | pad_cols) < 0 || __builtin_add_overflow(rows, pad_rows, &all_rows) ||
+        __builtin_add_overflow(cols, pad_cols, &all_cols) || !measure(d, all_rows, all_cols, &pitch, &bytes))
         a->overflow = true;
-        return t;
-    }
-    pitch = pitch / unit * unit;
-    t.pitch = pitch;
-    if (rows == 0 || cols == 0) return t;
-    if (__builtin_mul_overflow(all_rows, pitch, &elements) ||
-        __builtin_mul_overflow((size_t)elements, plim_dtype_bytes(d), &bytes)) {
-        a->overflow = true;
-        return t;
-    }
-    plim_arena_entry e = {name, m, a->used.total_bytes, bytes, d, rows, cols, pitch};
-    take(a, &e, &t.data);
-    return t;
+    else if (rows > 0 && cols > 0)
+        take(a, &(plim_arena_entry){name, m, a->used.total_bytes, bytes, d, rows, cols, pitch}, &data);
+    return (plim_tensor){data, d, rows, cols, pitch};
 }
 
 plim_tensor plim_arena_push(plim_arena *a, plim_component m, const char *name, plim_dtype d, int64_t rows,

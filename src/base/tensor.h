@@ -12,6 +12,17 @@ typedef struct plim_tensor {
     int64_t rows, cols, pitch;
 } plim_tensor;
 
+/* log2 of the bytes of an element. */
+static inline int plim_dtype_shift(plim_dtype d)
+{
+    static const unsigned char shift[PLIM_DTYPE_COUNT] = {
+#define PLIM_DTYPE_SHIFT(name, bytes) (bytes) == 8 ? 3 : (bytes) == 4 ? 2 : (bytes) - 1,
+        PLIM_DTYPE_MAP(PLIM_DTYPE_SHIFT)
+#undef PLIM_DTYPE_SHIFT
+    };
+    return shift[d];
+}
+
 /* Rows first .. first + rows - 1 of t, sharing its memory. */
 static inline plim_tensor plim_tensor_rows(plim_tensor t, int64_t first, int64_t rows)
 {

@@ -98,11 +98,14 @@ void test_check_fails(plim_ctx *c, plim_status want, plim_status got, const char
     plim_ctx_clear(c);
 }
 
+/* Paths live until exit; the list keeps them reachable for a leak checker. */
 static char *keep(const char *fmt, const char *a, const char *b)
 {
+    static char *kept[1 << 16];
+    static size_t count;
     char *p = NULL;
-    if (asprintf(&p, fmt, a, b) < 0) abort();
-    return p;
+    if (asprintf(&p, fmt, a, b) < 0 || count == sizeof kept / sizeof *kept) abort();
+    return kept[count++] = p;
 }
 
 const char *test_folder(const char *name)
