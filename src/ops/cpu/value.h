@@ -2,7 +2,7 @@
  *
  * The element-wise operations compute in double whatever the dtype, and round once on store.  Each writes one
  * always-inlined body that takes the dtype as an argument and calls it from a switch with a constant, so the
- * compiler makes one loop a dtype; no branch stays inside.  Sources of exp: reduction by ln 2 in two parts
+ * compiler makes one loop a dtype; no branch stays inside.  exp: reduction by ln 2 in two parts
  * and a Taylor polynomial on [-ln2/2, ln2/2], accurate to about one step of double. */
 #ifndef PLIM_OPS_CPU_VALUE_H
 #define PLIM_OPS_CPU_VALUE_H
@@ -16,8 +16,8 @@
 
 /* Row functions are compiled for three vector widths; the loader picks.  Products and sums are never
  * contracted
- * (-ffp-contract=off), so the width does not change a bit.  Sanitizers cannot run before their own start-up,
- * which is when the loader asks. */
+ * (-ffp-contract=off), so the width changes no bit of an element-wise result.  Sanitizers cannot run before
+ * their own start-up, which is when the loader asks. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__OPTIMIZE__) && !defined(__clang__) &&             \
     !defined(__SANITIZE_ADDRESS__)
 #define PLIM_CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -25,9 +25,18 @@
 #define PLIM_CPU_CLONES
 #endif
 
+/* Calls body(dtype, ...) with the dtype as a constant. */
+#define PLIM_CPU_BY_DTYPE(dtype, body, ...)                                                                  \
+    do {                                                                                                     \
+        if ((dtype) == PLIM_F32) body(PLIM_F32, __VA_ARGS__);                                                \
+        else if ((dtype) == PLIM_BF16) body(PLIM_BF16, __VA_ARGS__);                                         \
+        else body(PLIM_F64, __VA_ARGS__);                                                                    \
+    } while (0)
+
 /* ---- bf16 ------------------------------------------------------------------------------------------------
  */
 
+/* As in base/bf16.h, without a branch, so that the loops around them vectorise. */
 PLIM_CPU_INLINE float plim_cpu_bf16_load(uint16_t x)
 {
     const uint32_t bits = (uint32_t)x << 16;
@@ -36,7 +45,6 @@ PLIM_CPU_INLINE float plim_cpu_bf16_load(uint16_t x)
     return f;
 }
 
-/* To nearest, ties to even; NaN stays NaN. */
 PLIM_CPU_INLINE uint16_t plim_cpu_bf16_round(float f)
 {
     uint32_t bits;
@@ -66,16 +74,16 @@ PLIM_CPU_INLINE void plim_cpu_store(plim_dtype t, void *row, int64_t i, double x
 /* ---- functions -------------------------------------------------------------------------------------------
  */
 
-/* exp; 0 below -708, inf above 709.78; NaN stays NaN. */
+/* exp; 0 below -708.1, inf above 709.78; NaN stays NaN. */
 PLIM_CPU_INLINE double plim_cpu_exp(double x)
 {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: adding it leaves an integer in the low bits */
-    double y = x < -708.0 ? -708.0 : x;
+    double y = x < -720.0 ? -720.0 : x;
     y = y > 710.0 ? 710.0 : y;
-    const double k = y * 1.4426950408889634 + shift;
+    const double n = (y * 1.4426950408889634 + shift) - shift;
+    const double k = (n < -1022.0 ? -1022.0 : n) + shift;
     uint64_t bits;
     memcpy(&bits, &k, sizeof bits);
-    const double n = k - shift;
     const double r = (y - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
     double p = 1.0 / 6227020800.0;
     p = p * r + 1.0 / 479001600.0;
@@ -91,22 +99,22 @@ PLIM_CPU_INLINE double plim_cpu_exp(double x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    const uint64_t exponent = (bits + 1022) << 52; /* 2^(n - 1), since n reaches 1024 */
+    const uint64_t exponent = (bits + 1022) << 52; /* 2^(n - 1), since n reaches 1024; 0 when n is -1022 */
     double scale;
     memcpy(&scale, &exponent, sizeof scale);
-    return x < -708.0 ? 0.0 : p * scale * 2.0;
+    return p * scale * 2.0;
 }
 
-/* The same in single precision, within two steps: 0 below -87, inf above 88.7. */
+/* The same in single precision, within two steps: 0 below -87, inf above 88.72. */
 PLIM_CPU_INLINE float plim_cpu_expf(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    float y = x < -87.0f ? -87.0f : x;
+    float y = x < -90.0f ? -90.0f : x;
     y = y > 89.0f ? 89.0f : y;
-    const float k = y * 1.44269504f + shift;
+    const float n = (y * 1.44269504f + shift) - shift;
+    const float k = (n < -126.0f ? -126.0f : n) + shift;
     uint32_t bits;
     memcpy(&bits, &k, sizeof bits);
-    const float n = k - shift;
     const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.0f / 5040.0f;
     p = p * r + 1.0f / 720.0f;
@@ -118,7 +126,7 @@ PLIM_CPU_INLINE float plim_cpu_expf(float x)
     const uint32_t exponent = (bits + 126) << 23;
     float scale;
     memcpy(&scale, &exponent, sizeof scale);
-    return x < -87.0f ? 0.0f : p * scale * 2.0f;
+    return p * scale * 2.0f;
 }
 
 /* 1 / (1 + e^-x). */
