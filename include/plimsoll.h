@@ -108,6 +108,7 @@ PLIM_API size_t plim_dtype_bytes(plim_dtype d);     /* 0 outside the enum */
 #include "plimsoll_spec.h"
 #include "plimsoll_plan.h"
 #include "plimsoll_search.h"
+#include "plimsoll_table.h"
 
 #ifdef __cplusplus
 }

@@ -66,8 +66,12 @@ typedef struct plim_spec {
 } plim_spec;
 
 /* Reads MODEL: a config.json of any name, or a folder that holds one.  Nothing is guessed: a field that is
- * missing, absurd, or asks for what plimsoll does not compute is refused by name, with line and column.
- * Errors: PLIM_E_IO, PLIM_E_FORMAT (not JSON, wrong type), PLIM_E_RANGE, PLIM_E_UNSUPPORTED, PLIM_E_OOM_HOST. */
+ * missing, absurd, contradicted elsewhere, or asks for what plimsoll does not compute is refused by name, with line
+ * and column.  Only what every reader of a family takes for granted may be absent: biases and the tie flag (false;
+ * qwen2 has q, k and v biases), hidden_act (silu), initializer_range (0.02), num_key_value_heads of llama
+ * (num_attention_heads), head_dim of llama, qwen2 and mistral (hidden_size / num_attention_heads).
+ * Errors: PLIM_E_IO, PLIM_E_FORMAT (not JSON, wrong type, missing), PLIM_E_RANGE, PLIM_E_SHAPE (sizes that do not
+ * divide), PLIM_E_UNSUPPORTED, PLIM_E_OOM_HOST. */
 PLIM_API plim_status plim_spec_load(plim_ctx *c, const char *path, plim_spec *out);
 
 /* The same from memory; name is used in messages. */
