@@ -25,11 +25,36 @@ static bool has(const json_t *obj, const char *key)
     return v && !json_is_null(v);
 }
 
-/* The block that holds for full attention. */
-static plim_status find_block(const plim_config *g, block *out)
+/* Steps into the block of full attention when the blocks are one for each layer type. */
+static plim_status enter_layered(const plim_config *g, block *b)
 {
     static const char *const words[] = {"full_attention", "linear_attention", "sliding_attention",
                                         "chunked_attention"};
+    const plim_json *j = &g->json;
+    const json_t *inner = NULL;
+    const char *key;
+    json_t *value;
+    bool layered = false;
+    char path[PATH_BYTES];
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) layered = layered || has(b->object, words[w]);
+    if (!layered) return PLIM_OK;
+    TRY(plim_json_object(j, b->object, b->path, "full_attention", &inner));
+    json_object_foreach((json_t *)(uintptr_t)b->object, key, value)
+    {
+        if (json_is_object(value) || json_is_null(value)) continue;
+        child(path, b->path, key);
+        return plim_json_fail(j, path, PLIM_E_UNSUPPORTED,
+                              "stands beside blocks for layer types; move it into the block it belongs to");
+    }
+    b->object = inner;
+    memcpy(path, b->path, sizeof path);
+    child(b->path, path, "full_attention");
+    return PLIM_OK;
+}
+
+/* The block that holds for full attention. */
+static plim_status find_block(const plim_config *g, block *out)
+{
     static const char *const keys[] = {"rope_parameters", "rope_scaling"};
     const plim_json *j = &g->json;
     const json_t *found[2] = {NULL, NULL};
@@ -45,17 +70,7 @@ static plim_status find_block(const plim_config *g, block *out)
     int chosen = found[0] ? 0 : 1;
     out->object = found[chosen];
     child(out->path, g->text_path, keys[chosen]);
-    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
-        if (!has(out->object, words[w])) continue;
-        char outer[PATH_BYTES];
-        const json_t *inner = NULL;
-        memcpy(outer, out->path, sizeof outer);
-        TRY(plim_json_object(j, out->object, outer, "full_attention", &inner));
-        out->object = inner;
-        child(out->path, outer, "full_attention");
-        break;
-    }
-    return PLIM_OK;
+    return enter_layered(g, out);
 }
 
 /* A number that may stand in the block, beside it, or in both with one value; *found says whether it does. */

@@ -337,6 +337,35 @@ TEST(hybrid_refusals)
     test_ctx_close(c);
 }
 
+TEST(stored_dtype_has_four_places)
+{
+    UNUSED_STATE;
+    plim_ctx *c = test_ctx_open();
+    static const struct {
+        const char *inner, *outer, *want;
+    } cases[] = {
+        {"\"dtype\": \"float16\"", "", "float16"},
+        {"\"torch_dtype\": \"float16\"", "\"dtype\": \"float32\",", "float16"},
+        {"\"x\": 1", "\"torch_dtype\": \"float32\",", "float32"},
+        {"\"torch_dtype\": \"float16\", \"dtype\": \"bfloat16\"", "", "bfloat16"},
+        {"\"x\": 1", "", ""},
+    };
+    char *base = test_read(CONFIG_27B, NULL);
+    for (size_t i = 0; i < LEN(cases); i++) {
+        char outer[64];
+        plim_spec s;
+        snprintf(outer, sizeof outer, "%s \"image_token_id\"", cases[i].outer);
+        char *half = config_edit(base, "\"dtype\": \"bfloat16\"", cases[i].inner);
+        char *text = config_edit(half, "\"image_token_id\"", outer);
+        CHECK_OK(c, config_parse(c, text, &s));
+        assert_string_equal(s.dtype_name, cases[i].want);
+        free(half);
+        free(text);
+    }
+    free(base);
+    test_ctx_close(c);
+}
+
 TEST(tie_flags)
 {
     UNUSED_STATE;
@@ -447,6 +476,7 @@ int main(void)
         cmocka_unit_test(derives_heads_only_where_the_family_does),
         cmocka_unit_test(biases_and_activations),
         cmocka_unit_test(hybrid_refusals),
+        cmocka_unit_test(stored_dtype_has_four_places),
         cmocka_unit_test(tie_flags),
         cmocka_unit_test(damaged_files),
         cmocka_unit_test(every_allocation_may_fail),
