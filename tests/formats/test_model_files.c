@@ -56,6 +56,46 @@ TEST(a_good_folder_gives_every_place)
     test_ctx_close(c);
 }
 
+/* Headers that another library wrote, with as many bytes behind them as those files had. */
+TEST(headers_from_elsewhere_fit_their_configs)
+{
+    UNUSED_STATE;
+    static const struct {
+        const char *name;
+        size_t tensors;
+        int64_t parameters;
+        int64_t data_bytes;
+    } known[] = {
+        {"llama-tiny", 21, 151872, 607488},    {"qwen2-tiny", 27, 152128, 608512},
+        {"qwen3-tiny", 35, 199296, 797184},    {"qwen3_5-tied", 108, 628168, 2512672},
+        {"qwen3_5-tiny", 56, 321964, 1287856},
+    };
+    plim_ctx *c = test_ctx_open();
+    const char *folder = test_folder("model-elsewhere"), *path = test_path(folder, "model.safetensors");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        plim_model_files *f = NULL;
+        plim_spec spec;
+        size_t bytes;
+        const char *source = test_path(PLIM_TEST_DATA "/models", known[i].name);
+        CHECK_OK(c, plim_spec_load(c, source, &spec));
+        char *header = test_read(test_path(source, "model.safetensors.header.json"), &bytes);
+        char *head = malloc(8 + bytes);
+        for (int k = 0; k < 8; k++) head[k] = (char)(bytes >> (8 * k));
+        memcpy(head + 8, header, bytes);
+        test_write(path, head, 8 + bytes);
+        assert_int_equal(truncate(path, 8 + (off_t)bytes + known[i].data_bytes), 0);
+        CHECK_OK(c, plim_model_files_check(c, folder, &spec, &f));
+        assert_int_equal(f->tensor_count, known[i].tensors);
+        assert_int_equal(f->totals[PLIM_GROUP_TEXT].parameters, known[i].parameters);
+        assert_int_equal(f->totals[PLIM_GROUP_TEXT].bytes, known[i].data_bytes);
+        assert_int_equal(f->notes.total, 0);
+        plim_model_files_close(f);
+        free(header);
+        free(head);
+    }
+    test_ctx_close(c);
+}
+
 TEST(vision_mtp_and_rotary_are_counted_and_left)
 {
     UNUSED_STATE;
@@ -177,6 +217,7 @@ int main(void)
 {
     static const struct CMUnitTest table[] = {
         cmocka_unit_test(a_good_folder_gives_every_place),
+        cmocka_unit_test(headers_from_elsewhere_fit_their_configs),
         cmocka_unit_test(vision_mtp_and_rotary_are_counted_and_left),
         cmocka_unit_test(the_index_decides_and_strays_are_mentioned),
         cmocka_unit_test(mixed_dtypes_are_mentioned),
