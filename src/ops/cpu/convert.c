@@ -25,6 +25,8 @@ PLIM_CPU_INLINE void narrow(int64_t n, const float *src, uint16_t *dst)
 PLIM_CPU_CLONES void plim_cpu_convert(int64_t n, plim_dtype from, const void *src, plim_dtype to, void *dst)
 {
     if (from == to) memmove(dst, src, (size_t)n * plim_dtype_bytes(to));
+    else if (from == PLIM_BF16 && to == PLIM_F32) widen(n, src, dst);
+    else if (from == PLIM_F32 && to == PLIM_BF16) narrow(n, src, dst);
     else if (from == PLIM_F32) PLIM_CPU_BY_DTYPE(to, convert, n, PLIM_F32, src, dst);
     else if (from == PLIM_BF16) PLIM_CPU_BY_DTYPE(to, convert, n, PLIM_BF16, src, dst);
     else PLIM_CPU_BY_DTYPE(to, convert, n, PLIM_F64, src, dst);
