@@ -41,7 +41,8 @@ plim_adapter_totals plim_adapters_walk(const plim_spec *s, int64_t rank, uint32_
         [PLIM_LAYER_ATTENTION] = plim_layer_linears_of(s, PLIM_LAYER_ATTENTION, rank, targets),
         [PLIM_LAYER_DELTA] = plim_layer_linears_of(s, PLIM_LAYER_DELTA, rank, targets),
     };
-    for (w.layer = first; w.layer < last; w.layer++) plim_layer_parts(&linears[s->layer_type[w.layer]], place_part, &w);
+    for (w.layer = first; w.layer < last; w.layer++)
+        plim_layer_parts(&linears[s->layer_type[w.layer]], place_part, &w);
     return w.totals;
 }
 

@@ -1,12 +1,13 @@
-/* adapters.h - where every lora_A and lora_B lies: all masters in one flat block, all gradients and Adam states in
- * blocks of the same shape, so that the optimiser and a reduction between cards visit one range each. */
+/* adapters.h - where every lora_A and lora_B lies: all masters in one flat block, all gradients and Adam
+ * states in blocks of the same shape, so that the optimiser and a reduction between cards visit one range
+ * each. */
 #ifndef PLIM_MODEL_ADAPTERS_H
 #define PLIM_MODEL_ADAPTERS_H
 
 #include "model/linear.h"
 
-#define PLIM_ADAM_BLOCK        256  /* elements that share a scale; also what every tensor's start is aligned to */
-#define PLIM_ADAM_SMALL_BELOW  4096 /* tensors of fewer elements keep 32-bit states */
+#define PLIM_ADAM_BLOCK       256 /* elements that share a scale; also what every tensor's start is aligned to */
+#define PLIM_ADAM_SMALL_BELOW 4096 /* tensors of fewer elements keep 32-bit states */
 
 /* One adapter tensor: lora_A [rank, in] or lora_B [out, rank], the rank padded. */
 typedef struct plim_adapter_tensor {

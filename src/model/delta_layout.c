@@ -1,5 +1,5 @@
-/* delta_layout.c - decides that a delta-net mixer runs in tiles with a carried state: only its products' outputs live
- * over the whole sequence, and only while its layer is in its backward pass. */
+/* delta_layout.c - decides that a delta-net mixer runs in tiles with a carried state: only its products'
+ * outputs live over the whole sequence, and only while its layer is in its backward pass. */
 #include "model/delta_layout.h"
 
 #include "ops/ops.h"
@@ -23,7 +23,8 @@ void plim_delta_saved_layout(plim_arena *a, const plim_shape *sh, plim_component
     out->qkvz = plim_arena_push(a, m, "delta.qkvz", sh->act, sh->T, w.channels + w.values);
     out->ba = plim_arena_push(a, m, "delta.ba", sh->stat, sh->T, 2 * w.heads);
     out->o = plim_arena_push(a, m, "delta.o", sh->act, sh->T, w.values);
-    out->states = plim_arena_push(a, m, "delta.states", sh->stat, sh->tiles * w.heads * s->key_dim, s->value_dim);
+    out->states =
+        plim_arena_push(a, m, "delta.states", sh->stat, sh->tiles * w.heads * s->key_dim, s->value_dim);
 }
 
 static void common(plim_arena *a, const plim_shape *sh, bool backward, plim_delta_work *d)
@@ -63,7 +64,8 @@ void plim_delta_bwd_layout(plim_arena *a, const plim_shape *sh, plim_delta_work 
     out->dy = plim_arena_push(a, M, "delta.dy", sh->act, sh->tile, w.values);
     out->dout = plim_arena_push(a, M, "delta.dout", sh->act, sh->tile, w.values);
     out->dc = plim_arena_push(a, M, "delta.dc", sh->act, sh->tile, w.channels);
-    out->dqkvz = plim_arena_push_padded(a, M, "delta.dqkvz", sh->act, sh->tile, w.channels + w.values, 0, l->in.pad);
+    out->dqkvz =
+        plim_arena_push_padded(a, M, "delta.dqkvz", sh->act, sh->tile, w.channels + w.values, 0, l->in.pad);
     out->dg = plim_arena_push(a, M, "delta.dg", sh->stat, sh->tile, w.heads);
     out->dbl = plim_arena_push(a, M, "delta.dbl", sh->stat, sh->tile, w.heads);
     out->dba = plim_arena_push_padded(a, M, "delta.dba", sh->act, sh->tile, 2 * w.heads, 0, l->ba.pad);

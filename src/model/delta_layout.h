@@ -4,8 +4,8 @@
 
 #include "model/shape.h"
 
-/* What the backward pass reads.  qkvz: ACT [T, ch + Vw], before the convolution; ba: STAT [T, 2 Hv]; o: ACT [T, Vw],
- * before the gated norm; states: STAT [tiles * Hv * Dk, Dv], the state before each tile. */
+/* What the backward pass reads.  qkvz: ACT [T, ch + Vw], before the convolution; ba: STAT [T, 2 Hv]; o: ACT
+ * [T, Vw], before the gated norm; states: STAT [tiles * Hv * Dk, Dv], the state before each tile. */
 typedef struct plim_delta_saved {
     plim_tensor qkvz, ba, o, states;
 } plim_delta_saved;

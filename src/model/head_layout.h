@@ -4,8 +4,8 @@
 
 #include "model/shape.h"
 
-/* M = loss rows.  hidden: ACT [M, D] gathered; normed: ACT [M, D]; logits: STAT [M, V], overwritten by their gradient;
- * dnormed, dhidden: ACT [M, D], absent in evaluation. */
+/* M = loss rows.  hidden: ACT [M, D] gathered; normed: ACT [M, D]; logits: STAT [M, V], overwritten by their
+ * gradient; dnormed, dhidden: ACT [M, D], absent in evaluation. */
 typedef struct plim_head_work {
     plim_tensor hidden, normed, logits, dnormed, dhidden;
 } plim_head_work;

@@ -37,11 +37,12 @@ plim_status plim_targets_parse(plim_ctx *c, const char *text, uint32_t *out)
     for (const char *p = text;; p++) {
         size_t length = strcspn(p, ",");
         if (!target_find(p, length, &bits))
-            return plim_fail(c, PLIM_E_USAGE,
-                             "'%.*s' is no projection an adapter can sit on; known: all (the first ten), q_proj, "
-                             "k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, in_proj_qkv, in_proj_z, "
-                             "out_proj, in_proj_b, in_proj_a",
-                             (int)length, p);
+            return plim_fail(
+                c, PLIM_E_USAGE,
+                "'%.*s' is no projection an adapter can sit on; known: all (the first ten), q_proj, "
+                "k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, in_proj_qkv, in_proj_z, "
+                "out_proj, in_proj_b, in_proj_a",
+                (int)length, p);
         p += length;
         if (!*p) break;
     }
@@ -59,7 +60,8 @@ typedef struct part_def {
     int64_t out;
 } part_def;
 
-static plim_linear fuse(int64_t in, bool bias, int64_t rank, uint32_t targets, const part_def *defs, int count)
+static plim_linear fuse(int64_t in, bool bias, int64_t rank, uint32_t targets, const part_def *defs,
+                        int count)
 {
     plim_linear l = {.in = in, .bias = bias, .parts = count};
     for (int i = 0; i < count; i++) {
@@ -72,11 +74,12 @@ static plim_linear fuse(int64_t in, bool bias, int64_t rank, uint32_t targets, c
     return l;
 }
 
-#define FUSE(in, bias, ...)                                    \
-    fuse((in), (bias), rank, targets, (const part_def[]){__VA_ARGS__}, \
+#define FUSE(in, bias, ...)                                                                                  \
+    fuse((in), (bias), rank, targets, (const part_def[]){__VA_ARGS__},                                       \
          (int)(sizeof((const part_def[]){__VA_ARGS__}) / sizeof(part_def)))
 
-plim_layer_linears plim_layer_linears_of(const plim_spec *s, plim_layer_type type, int64_t rank, uint32_t targets)
+plim_layer_linears plim_layer_linears_of(const plim_spec *s, plim_layer_type type, int64_t rank,
+                                         uint32_t targets)
 {
     plim_layer_linears l = {0};
     if (type == PLIM_LAYER_ATTENTION) {

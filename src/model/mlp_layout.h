@@ -4,7 +4,8 @@
 
 #include "model/shape.h"
 
-/* h: ACT [tile, D]; gate_up: ACT [tile, 2 F], overwritten by its gradient in the backward pass; p: ACT [tile, F]. */
+/* h: ACT [tile, D]; gate_up: ACT [tile, 2 F], overwritten by its gradient in the backward pass; p: ACT [tile,
+ * F]. */
 typedef struct plim_mlp_work {
     plim_tensor h, gate_up, p;
     plim_tensor dp, dh; /* bwd */

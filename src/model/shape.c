@@ -4,8 +4,9 @@
 #include "base/context.h"
 #include "ops/ops.h"
 
-#define MAX_SEQ_TOKENS      ((int64_t)1 << 24)
-#define ALL_HEADS_UP_TO     16384 /* tokens; above, one key/value head a call costs no time and a quarter of the memory */
+#define MAX_SEQ_TOKENS ((int64_t)1 << 24)
+#define ALL_HEADS_UP_TO                                                                                      \
+    16384 /* tokens; above, one key/value head a call costs no time and a quarter of the memory */
 
 plim_options plim_options_defaults(void)
 {
@@ -30,8 +31,8 @@ plim_options plim_options_defaults(void)
 static plim_status check(plim_ctx *c, const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return PLIM_OK;
-    return plim_fail(c, PLIM_E_RANGE, "%s is %lld; it can be %lld to %lld", name, (long long)value, (long long)low,
-                     (long long)high);
+    return plim_fail(c, PLIM_E_RANGE, "%s is %lld; it can be %lld to %lld", name, (long long)value,
+                     (long long)low, (long long)high);
 }
 
 static plim_status check_options(plim_ctx *c, const plim_spec *s, const plim_options *o)
@@ -51,9 +52,11 @@ static plim_status check_options(plim_ctx *c, const plim_spec *s, const plim_opt
     if (o->adam_bits != 8 && o->adam_bits != 32)
         return plim_fail(c, PLIM_E_RANGE, "adam_bits is %d; it can be 8 or 32", o->adam_bits);
     if (o->act != PLIM_BF16 && o->act != PLIM_F32 && o->act != PLIM_F64)
-        return plim_fail(c, PLIM_E_UNSUPPORTED, "activations in %s; BF16 or F32 would work", plim_dtype_name(o->act));
+        return plim_fail(c, PLIM_E_UNSUPPORTED, "activations in %s; BF16 or F32 would work",
+                         plim_dtype_name(o->act));
     if (o->kv_heads_per_call && s->kv_heads % o->kv_heads_per_call)
-        return plim_fail(c, PLIM_E_SHAPE, "kv_heads_per_call %lld does not divide the model's %lld key/value heads",
+        return plim_fail(c, PLIM_E_SHAPE,
+                         "kv_heads_per_call %lld does not divide the model's %lld key/value heads",
                          (long long)o->kv_heads_per_call, (long long)s->kv_heads);
     if (o->embedding_on_host && s->tied)
         return plim_fail(c, PLIM_E_UNSUPPORTED,
@@ -100,6 +103,6 @@ void plim_shape_restrict(plim_shape *sh, int64_t first, int64_t last)
     sh->last_layer = last;
     sh->has_embedding = first == 0;
     sh->has_head = last == sh->spec->layers;
-    sh->adapters = plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, first, last,
-                                      NULL, NULL);
+    sh->adapters = plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, first,
+                                      last, NULL, NULL);
 }

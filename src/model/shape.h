@@ -6,13 +6,13 @@
 
 typedef struct plim_shape {
     const plim_spec *spec;
-    plim_options o;          /* resolved: no zero that means "choose" remains */
-    plim_dtype act, stat;    /* ops.h */
+    plim_options o;       /* resolved: no zero that means "choose" remains */
+    plim_dtype act, stat; /* ops.h */
     int64_t T, D;
-    int64_t tile, tiles;     /* rows of a tile, and how many cover T */
-    int64_t chunks;          /* most delta-rule chunks in a tile */
-    int64_t all_chunks;      /* in the sequence */
-    int64_t loss_rows;       /* rows of logits alive at once */
+    int64_t tile, tiles;                 /* rows of a tile, and how many cover T */
+    int64_t chunks;                      /* most delta-rule chunks in a tile */
+    int64_t all_chunks;                  /* in the sequence */
+    int64_t loss_rows;                   /* rows of logits alive at once */
     int64_t group_heads, group_kv_heads; /* attention heads of one call */
     int64_t first_layer, last_layer;     /* of this card; last exclusive */
     bool has_embedding, has_head;

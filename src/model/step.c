@@ -1,5 +1,5 @@
-/* step.c - decides the order of a training step's memory: what stays for the whole step at the bottom, then what the
- * forward pass leaves behind layer by layer, then what is at work. */
+/* step.c - decides the order of a training step's memory: what stays for the whole step at the bottom, then
+ * what the forward pass leaves behind layer by layer, then what is at work. */
 #include "model/step.h"
 
 #include "ops/ops.h"
@@ -33,7 +33,8 @@ static bool is_attention(const plim_shape *sh, int64_t layer)
     return sh->spec->layer_type[layer] == PLIM_LAYER_ATTENTION;
 }
 
-/* ---- whole step ------------------------------------------------------------------------------------------------- */
+/* ---- whole step
+ * ------------------------------------------------------------------------------------------------- */
 
 static void batch_layout(walk *w)
 {
@@ -47,7 +48,8 @@ static void batch_layout(walk *w)
     b->start = plim_arena_push(a, PLIM_MEM_BATCH, "batch.start", PLIM_I64, 1, sh->o.documents + 1);
     b->cos = plim_arena_push(a, PLIM_MEM_BATCH, "batch.cos", sh->stat, sh->T, sh->spec->rope.rotary_dim / 2);
     b->sin = plim_arena_push(a, PLIM_MEM_BATCH, "batch.sin", sh->stat, sh->T, sh->spec->rope.rotary_dim / 2);
-    b->chunks = plim_arena_push_bytes(a, PLIM_MEM_BATCH, "batch.chunks", sizeof(plim_chunk) * (size_t)sh->all_chunks);
+    b->chunks =
+        plim_arena_push_bytes(a, PLIM_MEM_BATCH, "batch.chunks", sizeof(plim_chunk) * (size_t)sh->all_chunks);
 }
 
 static int64_t widest_input(const plim_shape *sh)
@@ -61,7 +63,8 @@ static int64_t widest_input(const plim_shape *sh)
     return widest;
 }
 
-/* The gradient of the residual stream is the input gradient of down and out_proj, so it has room for their dt. */
+/* The gradient of the residual stream is the input gradient of down and out_proj, so it has room for their
+ * dt. */
 static int64_t gradient_pad(const plim_shape *sh)
 {
     int64_t pad = 0;
@@ -81,7 +84,8 @@ static void whole_step_layout(walk *w)
     plim_arena_push_bytes(a, PLIM_MEM_CONTEXT, "context", sh->o.context_bytes);
     plim_weights_layout(a, host, sh, &st->model, st->weights);
     plim_adapters_layout(a, &sh->adapters, sh->stat, sh->o.adam_bits, &st->adapters);
-    st->gemm_workspace = plim_arena_push_bytes(a, PLIM_MEM_WORKSPACE, "gemm.workspace", sh->o.gemm_workspace_bytes);
+    st->gemm_workspace =
+        plim_arena_push_bytes(a, PLIM_MEM_WORKSPACE, "gemm.workspace", sh->o.gemm_workspace_bytes);
     plim_mark loading = plim_arena_mark(host);
     for (int i = 0; i < 2; i++)
         st->staging[i] = plim_arena_push(host, PLIM_MEM_STAGING, "staging", PLIM_U8, 1,
@@ -98,7 +102,8 @@ static void whole_step_layout(walk *w)
         for (int i = 0; i < 2; i++) st->ring[i] = residual(w, PLIM_MEM_RESIDUAL, "ring");
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------ */
+/* ---- forward
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Where the input of a layer (or, past the last, the final output) lies on the device. */
 static void input_layout(walk *w, int64_t layer)
@@ -111,8 +116,8 @@ static void input_layout(walk *w, int64_t layer)
     if (plim_shape_input_on_host(w->sh, last ? layer - 1 : layer)) {
         l->input = w->step->ring[layer & 1];
         if (!last)
-            l->input_host = plim_arena_push(&w->mem->host, PLIM_MEM_CHECKPOINTS, "input_host", w->sh->act, w->sh->T,
-                                            w->sh->D);
+            l->input_host = plim_arena_push(&w->mem->host, PLIM_MEM_CHECKPOINTS, "input_host", w->sh->act,
+                                            w->sh->T, w->sh->D);
     } else {
         l->input = residual(w, last ? PLIM_MEM_RESIDUAL : PLIM_MEM_CHECKPOINTS, last ? "x_final" : "input");
     }
@@ -137,7 +142,8 @@ static void attention_kept_output(walk *w, int64_t layer)
 
 static bool output_stays_on_device(const plim_shape *sh, int64_t layer)
 {
-    return sh->o.keep_attention_output && !plim_shape_input_on_host(sh, layer) && !plim_shape_is_kept(sh, layer);
+    return sh->o.keep_attention_output && !plim_shape_input_on_host(sh, layer) &&
+           !plim_shape_is_kept(sh, layer);
 }
 
 /* What a kept layer leaves behind. */
@@ -183,7 +189,8 @@ static void forward_layer(walk *w, int64_t layer)
     end_phase(w, PLIM_PHASE_FORWARD, layer);
 }
 
-/* ---- backward ----------------------------------------------------------------------------------------------------- */
+/* ---- backward
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void recompute_layout(walk *w, int64_t layer)
 {
@@ -199,10 +206,8 @@ static void recompute_layout(walk *w, int64_t layer)
         plim_delta_saved_layout(a, sh, PLIM_MEM_DELTA, &l->delta);
     }
     plim_mark work = plim_arena_mark(a);
-    if (is_attention(sh, layer))
-        plim_attention_fwd_layout(a, sh, &l->attention_again);
-    else
-        plim_delta_fwd_layout(a, sh, true, &l->delta_again);
+    if (is_attention(sh, layer)) plim_attention_fwd_layout(a, sh, &l->attention_again);
+    else plim_delta_fwd_layout(a, sh, true, &l->delta_again);
     plim_arena_pop(a, &work);
 }
 
@@ -216,17 +221,16 @@ static void backward_layer(walk *w, int64_t layer)
     plim_mark work = plim_arena_mark(a);
     plim_mlp_bwd_layout(a, sh, kept, &l->mlp_bwd);
     plim_arena_pop(a, &work);
-    if (is_attention(sh, layer))
-        plim_attention_bwd_layout(a, sh, &l->attention_bwd);
-    else
-        plim_delta_bwd_layout(a, sh, &l->delta_bwd);
+    if (is_attention(sh, layer)) plim_attention_bwd_layout(a, sh, &l->attention_bwd);
+    else plim_delta_bwd_layout(a, sh, &l->delta_bwd);
     plim_arena_pop(a, &l->before_saved);
     end_phase(w, PLIM_PHASE_BACKWARD, layer);
     /* The layer's own input stays until here; the one below it is the next layer's affair. */
     plim_arena_pop(a, &l->before_input);
 }
 
-/* ---- evaluation, saving ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation, saving
+ * ---------------------------------------------------------------------------------------------- */
 
 static void evaluate_layout(walk *w)
 {
@@ -265,7 +269,8 @@ static void save_layout(walk *w)
     end_phase(w, PLIM_PHASE_SAVE, -1);
 }
 
-void plim_step_layout(plim_memory *mem, const plim_shape *sh, plim_step *step, plim_phase_visit visit, void *user)
+void plim_step_layout(plim_memory *mem, const plim_shape *sh, plim_step *step, plim_phase_visit visit,
+                      void *user)
 {
     walk w = {mem, sh, step, visit, user};
     whole_step_layout(&w);

@@ -1,8 +1,9 @@
-/* weights.c - decides the order of the frozen tensors: layers first, head last, so that a shard can be read while
- * the next is placed. */
+/* weights.c - decides the order of the frozen tensors: layers first, head last, so that a shard can be read
+ * while the next is placed. */
 #include "model/weights.h"
 
-static plim_linear_weights linear_layout(plim_arena *a, const plim_shape *sh, const plim_linear *l, const char *name)
+static plim_linear_weights linear_layout(plim_arena *a, const plim_shape *sh, const plim_linear *l,
+                                         const char *name)
 {
     plim_linear_weights w;
     w.weight = plim_arena_push_padded(a, PLIM_MEM_WEIGHTS, name, sh->act, l->out, l->in, l->pad, l->pad);
@@ -39,8 +40,8 @@ static void layer_layout(plim_arena *a, const plim_shape *sh, int64_t layer, pli
     w->down = linear_layout(a, sh, &l->down, "down");
 }
 
-void plim_weights_layout(plim_arena *device, plim_arena *host, const plim_shape *sh, plim_model_weights *model,
-                         plim_layer_weights *layers)
+void plim_weights_layout(plim_arena *device, plim_arena *host, const plim_shape *sh,
+                         plim_model_weights *model, plim_layer_weights *layers)
 {
     const plim_spec *s = sh->spec;
     plim_model_weights m = {0};
@@ -49,8 +50,8 @@ void plim_weights_layout(plim_arena *device, plim_arena *host, const plim_shape 
         layer_layout(device, sh, i, layers ? &layers[i - sh->first_layer] : &scratch);
     bool embedding_here = sh->has_embedding || (s->tied && sh->has_head);
     if (embedding_here)
-        m.embedding = plim_arena_push(sh->o.embedding_on_host ? host : device, PLIM_MEM_WEIGHTS, "embedding", sh->act,
-                                      s->vocab, s->hidden);
+        m.embedding = plim_arena_push(sh->o.embedding_on_host ? host : device, PLIM_MEM_WEIGHTS, "embedding",
+                                      sh->act, s->vocab, s->hidden);
     if (sh->has_head) {
         m.final_norm = gain(device, sh, "final_norm", s->hidden);
         m.head = s->tied ? m.embedding

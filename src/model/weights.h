@@ -4,7 +4,8 @@
 
 #include "model/shape.h"
 
-/* weight: ACT [out, in] with pad columns beside and pad rows below, reached through the pitch; bias: STAT [1, out]. */
+/* weight: ACT [out, in] with pad columns beside and pad rows below, reached through the pitch; bias: STAT [1,
+ * out]. */
 typedef struct plim_linear_weights {
     plim_tensor weight, bias;
 } plim_linear_weights;
@@ -24,7 +25,7 @@ typedef struct plim_model_weights {
 } plim_model_weights;
 
 /* layers: one entry for every layer of the card, or NULL to count only. */
-void plim_weights_layout(plim_arena *device, plim_arena *host, const plim_shape *sh, plim_model_weights *model,
-                         plim_layer_weights *layers);
+void plim_weights_layout(plim_arena *device, plim_arena *host, const plim_shape *sh,
+                         plim_model_weights *model, plim_layer_weights *layers);
 
 #endif

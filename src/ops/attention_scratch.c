@@ -13,6 +13,7 @@ size_t plim_attention_scratch_bytes(const plim_attention_scratch_args *a)
     size_t rows = ((size_t)a->tokens + CUDNN_BUCKET - 1) / CUDNN_BUCKET * CUDNN_BUCKET;
     size_t heads = (size_t)a->heads, dim = (size_t)a->head_dim;
     size_t accumulator = 4 * rows * heads * dim + 4 * rows * heads; /* fp32 dQ and its row sums */
-    size_t per_head = heads == (size_t)a->kv_heads ? 0 : 4 * rows * heads * dim; /* bf16 dK and dV before the group sum */
+    size_t per_head =
+        heads == (size_t)a->kv_heads ? 0 : 4 * rows * heads * dim; /* bf16 dK and dV before the group sum */
     return accumulator + per_head + (a->documents > 1 ? CUDNN_PACKED_BYTES : 0);
 }

@@ -1,5 +1,5 @@
-/* attention_scratch.h - bytes an attention kernel wants beside its arguments: one formula for the plan and for every
- * column. */
+/* attention_scratch.h - bytes an attention kernel wants beside its arguments: one formula for the plan and
+ * for every column. */
 #ifndef PLIM_OPS_ATTENTION_SCRATCH_H
 #define PLIM_OPS_ATTENTION_SCRATCH_H
 

@@ -1,5 +1,5 @@
-/* footprint.c - decides nothing: it walks the layout dry and adds up.  With several cards it first decides which
- * layers each holds. */
+/* footprint.c - decides nothing: it walks the layout dry and adds up.  With several cards it first decides
+ * which layers each holds. */
 #include "plan/footprint.h"
 
 #include "base/context.h"
@@ -17,7 +17,8 @@ const char *plim_phase_name(plim_phase p)
 plim_status plim_dry_open(plim_ctx *c, const plim_spec *s, plim_dry *out)
 {
     plim_dry d = {.ctx = c, .spec = s};
-    TRY(plim_alloc(c, (size_t)s->layers + 1, sizeof *d.step.layers, "the layers of a dry walk", &d.step.layers));
+    TRY(plim_alloc(c, (size_t)s->layers + 1, sizeof *d.step.layers, "the layers of a dry walk",
+                   &d.step.layers));
     *out = d;
     return PLIM_OK;
 }
@@ -34,7 +35,8 @@ typedef struct recorder {
     size_t count;
 } recorder;
 
-static void record(void *user, plim_phase phase, int64_t layer, const plim_usage *device, const plim_usage *host)
+static void record(void *user, plim_phase phase, int64_t layer, const plim_usage *device,
+                   const plim_usage *host)
 {
     recorder *r = user;
     if (phase == PLIM_PHASE_LOAD) {
@@ -45,8 +47,8 @@ static void record(void *user, plim_phase phase, int64_t layer, const plim_usage
     r->count++;
 }
 
-static plim_status walk_one(plim_dry *d, const plim_shape *sh, plim_footprint *out, plim_phase_usage *timeline,
-                            size_t *count)
+static plim_status walk_one(plim_dry *d, const plim_shape *sh, plim_footprint *out,
+                            plim_phase_usage *timeline, size_t *count)
 {
     plim_memory mem;
     plim_footprint f = {0};
@@ -55,7 +57,8 @@ static plim_status walk_one(plim_dry *d, const plim_shape *sh, plim_footprint *o
     plim_arena_dry(&mem.host);
     plim_step_layout(&mem, sh, &d->step, record, &r);
     if (mem.device.overflow || mem.host.overflow)
-        return plim_fail(d->ctx, PLIM_E_SHAPE, "a step of %lld tokens overflows 63 bits of memory", (long long)sh->T);
+        return plim_fail(d->ctx, PLIM_E_SHAPE, "a step of %lld tokens overflows 63 bits of memory",
+                         (long long)sh->T);
     f.device_peak = plim_arena_peak(&mem.device);
     f.host_peak = plim_arena_peak(&mem.host);
     f.lora_parameters = (size_t)sh->adapters.parameters;
@@ -114,11 +117,13 @@ plim_status plim_dry_walk(plim_dry *d, const plim_options *o, int cards, plim_fo
     for (int k = 0; k < cards; k++) {
         plim_shape sh = whole;
         plim_footprint f;
-        plim_shape_restrict(&sh, first_layer_of(&whole, &bytes, k, cards), first_layer_of(&whole, &bytes, k + 1, cards));
+        plim_shape_restrict(&sh, first_layer_of(&whole, &bytes, k, cards),
+                            first_layer_of(&whole, &bytes, k + 1, cards));
         TRY(walk_one(d, &sh, &f, NULL, NULL));
         host_bytes += f.load_host_bytes;
         host.total_bytes += f.host_peak.total_bytes; /* one host serves all cards */
-        for (int m = 0; m < PLIM_COMPONENT_COUNT; m++) host.component_bytes[m] += f.host_peak.component_bytes[m];
+        for (int m = 0; m < PLIM_COMPONENT_COUNT; m++)
+            host.component_bytes[m] += f.host_peak.component_bytes[m];
         if (f.device_peak.total_bytes > worst.device_peak.total_bytes) worst = f;
     }
     if (timeline || timeline_count) {
@@ -134,8 +139,8 @@ plim_status plim_dry_walk(plim_dry *d, const plim_options *o, int cards, plim_fo
     return PLIM_OK;
 }
 
-plim_status plim_footprint_of(plim_ctx *c, const plim_spec *s, const plim_options *o, int cards, plim_footprint *out,
-                              plim_phase_usage *timeline, size_t *timeline_count)
+plim_status plim_footprint_of(plim_ctx *c, const plim_spec *s, const plim_options *o, int cards,
+                              plim_footprint *out, plim_phase_usage *timeline, size_t *timeline_count)
 {
     plim_dry d = {0};
     TRY(plim_dry_open(c, s, &d));

@@ -1,10 +1,12 @@
-/* next.c - decides the step to take after reading the table: the memory test on the cheapest card that should carry
- * the longest asked length; one card before several; or, when nothing carries it, the nearest change that would. */
+/* next.c - decides the step to take after reading the table: the memory test on the cheapest card that should
+ * carry the longest asked length; one card before several; or, when nothing carries it, the nearest change
+ * that would. */
 #include "plan/table.h"
 
 #include "base/context.h"
 #include "base/units.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,8 +89,8 @@ static void memtest_command(const plim_table *t, const plim_card *card, int64_t 
     char model[300], lengths[160];
     quoted(model, sizeof model, t->request.model);
     sweep(t, most_tokens, lengths, sizeof lengths);
-    snprintf(next->command, sizeof next->command, "plimsoll memtest %s --card %s --sweep %s%s", model, card->id, lengths,
-             full_logits ? " --loss full" : "");
+    snprintf(next->command, sizeof next->command, "plimsoll memtest %s --card %s --sweep %s%s", model,
+             card->id, lengths, full_logits ? " --loss full" : "");
 }
 
 static void propose_memtest(plim_table *t, const plim_choice *c)
@@ -98,7 +100,8 @@ static void propose_memtest(plim_table *t, const plim_choice *c)
     const char *missing;
     next->kind = PLIM_NEXT_MEMTEST;
     next->choice = c;
-    SAY("%s is the cheapest card that should carry %s tokens (%s GiB, %.2f USD a million tokens). Prove it there before "
+    SAY("%s is the cheapest card that should carry %s tokens (%s GiB, %.2f USD a million tokens). Prove it "
+        "there before "
         "paying for a run.",
         c->card->id, plim_format_count(tokens, c->options.seq_tokens),
         plim_format_bytes_gib(peak, c->footprint.device_peak.total_bytes), c->usd_per_million_tokens);
@@ -135,7 +138,8 @@ static plim_status propose_one_card(asker *a, const plim_choice *several)
     return PLIM_OK;
 }
 
-/* ---- nothing carries it ------------------------------------------------------------------------------------------- */
+/* ---- nothing carries it
+ * ------------------------------------------------------------------------------------------- */
 
 typedef struct change {
     const plim_card *card;
@@ -143,7 +147,8 @@ typedef struct change {
     bool found;
 } change;
 
-static plim_status try_cards(asker *a, const plim_options *o, const plim_limits *limits, bool beyond, change *out)
+static plim_status try_cards(asker *a, const plim_options *o, const plim_limits *limits, bool beyond,
+                             change *out)
 {
     const plim_table_request *r = &a->table->request;
     int64_t count = beyond ? (a->fallback ? a->fallback->count : 0) : r->card_count;
@@ -168,8 +173,8 @@ static plim_status try_unpinned(asker *a, int64_t tokens)
         {PLIM_PIN_CHECKPOINTS, "with layer inputs on the host (--checkpoints host)"},
         {PLIM_PIN_KEPT_LAYERS, "without --keep-layers"},
         {PLIM_PIN_LOSS_ROWS, "with the loss in chunks (--loss chunked)"},
-        {PLIM_PIN_CHECKPOINTS | PLIM_PIN_KEPT_LAYERS | PLIM_PIN_LOSS_ROWS | PLIM_PIN_ATTENTION_OUTPUT | PLIM_PIN_TILE |
-             PLIM_PIN_EMBEDDING,
+        {PLIM_PIN_CHECKPOINTS | PLIM_PIN_KEPT_LAYERS | PLIM_PIN_LOSS_ROWS | PLIM_PIN_ATTENTION_OUTPUT |
+             PLIM_PIN_TILE | PLIM_PIN_EMBEDDING,
          "with --checkpoints, --keep-layers, --loss, --tile and --embedding left to the search"},
     };
     const plim_table_request *r = &a->table->request;
@@ -231,7 +236,8 @@ static plim_status propose_change(asker *a, int64_t tokens)
     return PLIM_OK;
 }
 
-/* ---- note and hf ------------------------------------------------------------------------------------------------------ */
+/* ---- note and hf
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void formula_next(plim_table *t)
 {
@@ -257,7 +263,8 @@ static void formula_next(plim_table *t)
                 }
         if (!found) continue;
         next->kind = PLIM_NEXT_MEMTEST;
-        SAY("By this formula %s is the cheapest card that carries %s tokens, layer inputs on the %s, loss %s. Compare "
+        SAY("By this formula %s is the cheapest card that carries %s tokens, layer inputs on the %s, loss "
+            "%s. Compare "
             "--trainer plimsoll, then prove it on the card.",
             found->id, plim_format_count(tokens, r->seq_tokens[s]), plim_row_checkpoints(row_found),
             plim_row_loss(row_found));
@@ -265,7 +272,8 @@ static void formula_next(plim_table *t)
         return;
     }
     next->kind = PLIM_NEXT_CHANGE;
-    SAY("By this formula no card asked for carries any of these lengths on its own; compare --trainer plimsoll, other "
+    SAY("By this formula no card asked for carries any of these lengths on its own; compare --trainer "
+        "plimsoll, other "
         "cards (--card all) or a shorter --seq.");
 }
 

@@ -1,15 +1,17 @@
-/* roofline.c - predicts the seconds of a step: each kind of work at the card's sustained rate for it, copies beside
- * it.  Derived in docs/speed-model.md; the terms of the delta rule are those of the maths note's cost table. */
+/* roofline.c - predicts the seconds of a step: each kind of work at the card's sustained rate for it, copies
+ * beside it.  Derived in docs/speed-model.md; the terms of the delta rule are those of the maths note's cost
+ * table. */
 #include "plimsoll_search.h"
 
 #include "model/linear.h"
 
-/* Shares of the copy rate that delta-rule kernels reach, from one layer at 16,384 tokens on one H200: 2.10 GB in
- * 1.74 ms forward and 4.09 GB in 5.07 ms backward at 4.21 TB/s (Triton kernels, 2026-12-01). */
+/* Shares of the copy rate that delta-rule kernels reach, from one layer at 16,384 tokens on one H200: 2.10 GB
+ * in 1.74 ms forward and 4.09 GB in 5.07 ms backward at 4.21 TB/s (Triton kernels, 2026-12-01). */
 #define DELTA_FORWARD_SHARE  0.29
 #define DELTA_BACKWARD_SHARE 0.19
 #define CHUNK                64.0
-#define OPTIMISER_BYTES      40.0 /* an adapter parameter: master, gradient, states, working copy, read and written */
+#define OPTIMISER_BYTES                                                                                      \
+    40.0 /* an adapter parameter: master, gradient, states, working copy, read and written */
 
 typedef struct work {
     double gemm_flop, thin_bytes, attention_flop, delta_s, elementwise_bytes;
@@ -44,13 +46,15 @@ static double elementwise_of(const plim_spec *s, plim_layer_type type)
         double q = (double)(s->heads * s->head_dim), kv = (double)(s->kv_heads * s->head_dim);
         mixer = 2 * (q + kv) + 3 * q; /* norm and rotary; gate */
     } else {
-        double values = (double)(s->value_heads * s->value_dim), keys = (double)(2 * s->key_heads * s->key_dim);
+        double values = (double)(s->value_heads * s->value_dim),
+               keys = (double)(2 * s->key_heads * s->key_dim);
         mixer = 2 * (keys + values) + 2 * keys + 3 * values; /* convolution, L2 norms, gated norm */
     }
     return 2 * (2 * (2 * D + D) + mixer + 3 * F); /* two norms and residual additions; SwiGLU */
 }
 
-/* Bytes a token moves through one delta-rule layer, bf16 storage, by tensor: what the chunk kernels read and write. */
+/* Bytes a token moves through one delta-rule layer, bf16 storage, by tensor: what the chunk kernels read and
+ * write. */
 typedef struct delta_traffic {
     double keys, values, solves, states, gates;
 } delta_traffic;
@@ -58,8 +62,8 @@ typedef struct delta_traffic {
 static delta_traffic delta_traffic_of(const plim_spec *s)
 {
     double heads = (double)s->value_heads, dk = (double)s->key_dim, dv = (double)s->value_dim;
-    return (delta_traffic){2 * (double)s->key_heads * dk, 2 * heads * dv, 2 * heads * CHUNK, 2 * heads * dk * dv / CHUNK,
-                           8 * heads};
+    return (delta_traffic){2 * (double)s->key_heads * dk, 2 * heads * dv, 2 * heads * CHUNK,
+                           2 * heads * dk * dv / CHUNK, 8 * heads};
 }
 
 /* The chunks' own matrices, then the scan that carries the state. */
@@ -101,13 +105,15 @@ plim_token_flop plim_token_flop_of(const plim_spec *s)
 
 static double seconds(const work *w, const plim_card *card, double attention_tflop_per_s)
 {
-    return w->gemm_flop / (card->gemm_bf16_tflop_per_s * 1e12) + w->attention_flop / (attention_tflop_per_s * 1e12) +
-           w->delta_s + (w->thin_bytes + w->elementwise_bytes) / (card->memory_gb_per_s * 1e9);
+    return w->gemm_flop / (card->gemm_bf16_tflop_per_s * 1e12) +
+           w->attention_flop / (attention_tflop_per_s * 1e12) + w->delta_s +
+           (w->thin_bytes + w->elementwise_bytes) / (card->memory_gb_per_s * 1e9);
 }
 
 static void add(plim_step_time *t, const work *w, const plim_card *card, double attention_tflop_per_s)
 {
-    t->gemm_s += w->gemm_flop / (card->gemm_bf16_tflop_per_s * 1e12) + w->thin_bytes / (card->memory_gb_per_s * 1e9);
+    t->gemm_s +=
+        w->gemm_flop / (card->gemm_bf16_tflop_per_s * 1e12) + w->thin_bytes / (card->memory_gb_per_s * 1e9);
     t->attention_s += w->attention_flop / (attention_tflop_per_s * 1e12);
     t->delta_s += w->delta_s;
     t->elementwise_s += w->elementwise_bytes / (card->memory_gb_per_s * 1e9);
@@ -164,7 +170,8 @@ void plim_step_time_of(const plim_spec *s, const plim_options *o, const plim_car
         t.recompute_s += again;
         if (i >= o->host_checkpoints) continue;
         host_bytes += input_bytes;
-        if (o->keep_attention_output && !kept && s->layer_type[i] == PLIM_LAYER_ATTENTION) host_bytes += output_bytes;
+        if (o->keep_attention_output && !kept && s->layer_type[i] == PLIM_LAYER_ATTENTION)
+            host_bytes += output_bytes;
     }
     double rows = o->loss_rows == PLIM_FULL_LOGITS ? T : T * o->labelled_share;
     t.loss_s = rows * (4.0 * (double)s->hidden * (double)s->vocab / (card->gemm_bf16_tflop_per_s * 1e12) +

@@ -1,5 +1,5 @@
-/* rows.c - the rows every trainer shares: each length with layer inputs on the host or the device, loss chunked or
- * over full logits, and nothing else searched. */
+/* rows.c - the rows every trainer shares: each length with layer inputs on the host or the device, loss
+ * chunked or over full logits, and nothing else searched. */
 #include "plan/table.h"
 
 #include "base/context.h"
@@ -14,14 +14,13 @@ plim_options plim_row_options(const plim_options *base, int64_t seq_tokens, int 
     o.kept_layers = 0;
     o.keep_attention_output = false;
     o.embedding_on_host = false;
-    if (row & 1)
-        o.loss_rows = PLIM_FULL_LOGITS;
-    else if (o.loss_rows == PLIM_FULL_LOGITS)
-        o.loss_rows = plim_options_defaults().loss_rows;
+    if (row & 1) o.loss_rows = PLIM_FULL_LOGITS;
+    else if (o.loss_rows == PLIM_FULL_LOGITS) o.loss_rows = plim_options_defaults().loss_rows;
     return o;
 }
 
-static plim_status own_row(plim_planner *p, plim_table *t, plim_table_row *row, int kind, plim_verdict *verdicts)
+static plim_status own_row(plim_planner *p, plim_table *t, plim_table_row *row, int kind,
+                           plim_verdict *verdicts, double *peaks_gib)
 {
     const plim_table_request *r = &t->request;
     plim_options o = plim_row_options(&r->base, row->seq_tokens, kind);
@@ -29,7 +28,7 @@ static plim_status own_row(plim_planner *p, plim_table *t, plim_table_row *row, 
         plim_choice c;
         TRY(plim_judge(p, r->cards[k], &o, &r->limits, &c));
         verdicts[k] = c.verdict;
-        double peak = (double)c.footprint.device_peak.total_bytes / PLIM_GIB;
+        double peak = peaks_gib[k] = (double)c.footprint.device_peak.total_bytes / PLIM_GIB;
         double host = (double)c.footprint.host_peak.total_bytes / PLIM_GIB;
         if (host > row->host_gib) row->host_gib = host;
         if (peak <= row->peak_gib) continue;
@@ -40,7 +39,7 @@ static plim_status own_row(plim_planner *p, plim_table *t, plim_table_row *row, 
     return PLIM_OK;
 }
 
-static void formula_row(plim_table *t, plim_table_row *row, plim_verdict *verdicts)
+static void formula_row(plim_table *t, plim_table_row *row, plim_verdict *verdicts, double *peaks_gib)
 {
     const plim_table_request *r = &t->request;
     bool note = r->trainer == PLIM_TRAINER_NOTE;
@@ -48,8 +47,10 @@ static void formula_row(plim_table *t, plim_table_row *row, plim_verdict *verdic
                                          row->full_logits, &row->formula);
     row->peak_gib = row->formula.peak_gib;
     row->host_gib = row->formula.host_gib;
-    for (int64_t k = 0; k < r->card_count; k++)
+    for (int64_t k = 0; k < r->card_count; k++) {
         verdicts[k] = (note ? plim_note_verdict : plim_hf_verdict)(&row->formula, r->cards[k]);
+        peaks_gib[k] = row->peak_gib;
+    }
 }
 
 plim_status plim_table_rows(plim_planner *p, plim_table *t)
@@ -62,9 +63,8 @@ plim_status plim_table_rows(plim_planner *p, plim_table *t)
         row->host_checkpoints = kind < 2;
         row->full_logits = kind & 1;
         if (r->trainer == PLIM_TRAINER_PLIMSOLL)
-            TRY(own_row(p, t, row, kind, &t->verdicts[i * r->card_count]));
-        else
-            formula_row(t, row, &t->verdicts[i * r->card_count]);
+            TRY(own_row(p, t, row, kind, &t->verdicts[i * r->card_count], &t->peaks_gib[i * r->card_count]));
+        else formula_row(t, row, &t->verdicts[i * r->card_count], &t->peaks_gib[i * r->card_count]);
     }
     return PLIM_OK;
 }

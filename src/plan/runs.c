@@ -1,4 +1,5 @@
-/* runs.c - decides what a pass over the data costs on each card: at the asked lengths, or at the data's own. */
+/* runs.c - decides what a pass over the data costs on each card: at the asked lengths, or at the data's own.
+ */
 #include "plan/table.h"
 
 #include "base/context.h"
@@ -37,7 +38,8 @@ static double bucket_hours(const plim_table *t, const plim_choice *choice)
     const plim_workload *w = &t->request.workload;
     double seconds = 0;
     for (int64_t i = 0; i < w->lengths; i++)
-        if (w->bucket_rows[i] > 0) seconds += w->bucket_rows[i] * step_seconds(t, choice, w->bucket_tokens[i]);
+        if (w->bucket_rows[i] > 0)
+            seconds += w->bucket_rows[i] * step_seconds(t, choice, w->bucket_tokens[i]);
     return seconds / 3600;
 }
 
@@ -61,16 +63,16 @@ plim_status plim_table_runs(plim_ctx *c, plim_table *t)
     bool own_lengths = r->workload.lengths > 0;
     int64_t longest = length_for(r);
     if (own_lengths && longest < 0)
-        return plim_fail(c, PLIM_E_RANGE,
-                         "the longest sample has %lld tokens, but the longest length asked for is %lld; add one with "
-                         "--seq",
-                         (long long)r->workload.longest_tokens, (long long)r->seq_tokens[r->seq_count - 1]);
+        return plim_fail(
+            c, PLIM_E_RANGE,
+            "the longest sample has %lld tokens, but the longest length asked for is %lld; add one with "
+            "--seq",
+            (long long)r->workload.longest_tokens, (long long)r->seq_tokens[r->seq_count - 1]);
     for (int64_t s = own_lengths ? longest : 0; s < (own_lengths ? longest + 1 : r->seq_count); s++) {
         for (int64_t k = 0; k < r->card_count; k++) {
             const plim_choice *choice = &t->best[s * r->card_count + k];
             if (choice->verdict == PLIM_NO) continue;
-            if (own_lengths)
-                push(t, choice->card, 0, bucket_hours(t, choice), PLIM_SLOW_SHARE);
+            if (own_lengths) push(t, choice->card, 0, bucket_hours(t, choice), PLIM_SLOW_SHARE);
             else
                 push(t, choice->card, r->seq_tokens[s], r->workload.tokens / choice->time.tokens_per_s / 3600,
                      PLIM_SLOW_SHARE);

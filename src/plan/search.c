@@ -1,5 +1,6 @@
-/* search.c - decides which options to recommend: the fastest, by the roofline, among those whose dry walk fits.
- * Memory is monotone in every searched option, so each is found by bisection over walks, not by a formula. */
+/* search.c - decides which options to recommend: the fastest, by the roofline, among those whose dry walk
+ * fits. Memory is monotone in every searched option, so each is found by bisection over walks, not by a
+ * formula. */
 #include "plimsoll_search.h"
 
 #include "base/context.h"
@@ -7,9 +8,9 @@
 
 #include <string.h>
 
-#define CACHE_SLOTS   4096 /* a power of two */
-#define LEAST_TILE    512
-#define LEAST_ROWS    256
+#define CACHE_SLOTS 4096 /* a power of two */
+#define LEAST_TILE  512
+#define LEAST_ROWS  256
 
 /* A walk's result, kept because cards with the same kernel ask the same questions. */
 typedef struct cached {
@@ -57,14 +58,16 @@ void plim_planner_close(plim_planner *p)
     plim_release(c, p);
 }
 
-/* ---- walks -------------------------------------------------------------------------------------------------------- */
+/* ---- walks
+ * -------------------------------------------------------------------------------------------------------- */
 
 static bool same_options(const plim_options *a, const plim_options *b)
 {
     return a->seq_tokens == b->seq_tokens && a->documents == b->documents && a->act == b->act &&
-           a->host_checkpoints == b->host_checkpoints && a->keep_attention_output == b->keep_attention_output &&
-           a->kept_layers == b->kept_layers && a->tile_tokens == b->tile_tokens && a->loss_rows == b->loss_rows &&
-           a->lora_rank == b->lora_rank && a->lora_targets == b->lora_targets && a->adam_bits == b->adam_bits &&
+           a->host_checkpoints == b->host_checkpoints &&
+           a->keep_attention_output == b->keep_attention_output && a->kept_layers == b->kept_layers &&
+           a->tile_tokens == b->tile_tokens && a->loss_rows == b->loss_rows && a->lora_rank == b->lora_rank &&
+           a->lora_targets == b->lora_targets && a->adam_bits == b->adam_bits &&
            a->lora_dropout == b->lora_dropout && a->embedding_on_host == b->embedding_on_host &&
            a->kv_heads_per_call == b->kv_heads_per_call && a->attention == b->attention &&
            a->gemm_workspace_bytes == b->gemm_workspace_bytes && a->staging_bytes == b->staging_bytes;
@@ -73,10 +76,17 @@ static bool same_options(const plim_options *a, const plim_options *b)
 static size_t slot_of(const plim_options *o, int cards)
 {
     uint64_t h = (uint64_t)o->seq_tokens;
-    const uint64_t parts[] = {(uint64_t)o->host_checkpoints, (uint64_t)o->kept_layers,   (uint64_t)o->tile_tokens,
-                              (uint64_t)o->loss_rows,        (uint64_t)o->attention,     (uint64_t)o->embedding_on_host,
-                              (uint64_t)o->documents,        (uint64_t)o->keep_attention_output, (uint64_t)cards};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) h = (h ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29);
+    const uint64_t parts[] = {(uint64_t)o->host_checkpoints,
+                              (uint64_t)o->kept_layers,
+                              (uint64_t)o->tile_tokens,
+                              (uint64_t)o->loss_rows,
+                              (uint64_t)o->attention,
+                              (uint64_t)o->embedding_on_host,
+                              (uint64_t)o->documents,
+                              (uint64_t)o->keep_attention_output,
+                              (uint64_t)cards};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        h = (h ^ parts[i]) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29);
     return (size_t)(h >> 20) & (CACHE_SLOTS - 1);
 }
 
@@ -86,7 +96,8 @@ static void add_context(plim_usage *u, size_t bytes)
     u->component_bytes[PLIM_MEM_CONTEXT] += bytes;
 }
 
-/* plim_dry_walk, remembered.  The context is a constant at the bottom of the arena, so it is added afterwards. */
+/* plim_dry_walk, remembered.  The context is a constant at the bottom of the arena, so it is added
+ * afterwards. */
 static plim_status walk(plim_planner *p, const plim_options *o, int cards, plim_footprint *out)
 {
     plim_options bare = *o;
@@ -106,7 +117,8 @@ static plim_status walk(plim_planner *p, const plim_options *o, int cards, plim_
     return PLIM_OK;
 }
 
-/* ---- one candidate ---------------------------------------------------------------------------------------------------- */
+/* ---- one candidate
+ * ---------------------------------------------------------------------------------------------------- */
 
 typedef struct search {
     plim_planner *p;
@@ -140,15 +152,16 @@ static plim_status weigh(search *s, const plim_options *o)
     if (!device || !host) return PLIM_OK;
     plim_step_time_of(s->p->spec, o, s->card, &c.time);
     if (s->found && c.time.step_s >= s->best.time.step_s) return PLIM_OK;
-    if (o->kept_layers >= s->p->spec->layers) c.options.keep_attention_output = false; /* nothing left to spare */
+    if (o->kept_layers >= s->p->spec->layers)
+        c.options.keep_attention_output = false; /* nothing left to spare */
     TRY(walk(s->p, &c.options, s->card->cards, &c.footprint));
     s->best = c;
     s->found = true;
     return PLIM_OK;
 }
 
-/* The largest (smallest: the smallest) value of *field in low .. high that fits on the device or on the host; what
- * fits is monotone.  The wanted end is tried first, for it often fits.  *found false: none does. */
+/* The largest (smallest: the smallest) value of *field in low .. high that fits on the device or on the host;
+ * what fits is monotone.  The wanted end is tried first, for it often fits.  *found false: none does. */
 typedef struct bisection {
     plim_options *o;
     int64_t *field;
@@ -166,10 +179,8 @@ static plim_status bisect(search *s, const bisection *b, bool *found)
         TRY(fits(s, b->o, &device, &host));
         ok = b->on_host ? host : device;
         if (ok) answer = middle;
-        if (ok == b->smallest)
-            high = middle - 1;
-        else
-            low = middle + 1;
+        if (ok == b->smallest) high = middle - 1;
+        else low = middle + 1;
         middle = low + (high - low) / 2;
     }
     *found = answer >= b->low;
@@ -177,7 +188,8 @@ static plim_status bisect(search *s, const bisection *b, bool *found)
     return PLIM_OK;
 }
 
-/* ---- the options of one family: embedding place and kept attention output are fixed -------------------------------------- */
+/* ---- the options of one family: embedding place and kept attention output are fixed
+ * -------------------------------------- */
 
 static plim_status most_kept_layers(search *s, plim_options *o, bool *found)
 {
@@ -192,7 +204,8 @@ static plim_status most_kept_layers(search *s, plim_options *o, bool *found)
     return bisect(s, &b, found);
 }
 
-/* With the layer inputs in a given place, keep as many layers as fit; then bring back to the device what still fits. */
+/* With the layer inputs in a given place, keep as many layers as fit; then bring back to the device what
+ * still fits. */
 static plim_status try_placement(search *s, plim_options o, int64_t host_checkpoints)
 {
     bool found;
@@ -217,7 +230,8 @@ static plim_status try_placement(search *s, plim_options o, int64_t host_checkpo
     /* Fewer copies never take longer: prefer them at equal time. */
     plim_step_time t;
     plim_step_time_of(s->p->spec, &o, s->card, &t);
-    if (s->found && t.step_s <= s->best.time.step_s && s->best.options.kept_layers == o.kept_layers) s->found = false;
+    if (s->found && t.step_s <= s->best.time.step_s && s->best.options.kept_layers == o.kept_layers)
+        s->found = false;
     return weigh(s, &o);
 }
 
@@ -229,14 +243,16 @@ static plim_status try_family(search *s, const plim_options *base)
     return try_placement(s, *base, 0);
 }
 
-/* Keeping the attention output saves work and, on the host, costs no device memory; without it is tried where the
- * host or the link is what limits.  The embedding goes to the host only where nothing fits with it on the device. */
+/* Keeping the attention output saves work and, on the host, costs no device memory; without it is tried where
+ * the host or the link is what limits.  The embedding goes to the host only where nothing fits with it on the
+ * device. */
 static plim_status try_families(search *s, const plim_options *base)
 {
     bool attention = plim_spec_layers_of(s->p->spec, PLIM_LAYER_ATTENTION) > 0;
     bool pin_embedding = pinned(s, PLIM_PIN_EMBEDDING), pin_output = pinned(s, PLIM_PIN_ATTENTION_OUTPUT);
     for (int host_embedding = 0; host_embedding < 2 && !s->found; host_embedding++) {
-        if (pin_embedding ? host_embedding != base->embedding_on_host : host_embedding && s->p->spec->tied) continue;
+        if (pin_embedding ? host_embedding != base->embedding_on_host : host_embedding && s->p->spec->tied)
+            continue;
         for (int keep = 1; keep >= 0; keep--) {
             if (pin_output ? keep != base->keep_attention_output : keep && !attention) continue;
             bool all_offloaded = s->found && s->best.time.link_wait_s == 0 && !s->host_limited;
@@ -250,7 +266,8 @@ static plim_status try_families(search *s, const plim_options *base)
     return PLIM_OK;
 }
 
-/* Smaller tiles and slabs only when nothing fits otherwise: they cost speed that the roofline does not see. */
+/* Smaller tiles and slabs only when nothing fits otherwise: they cost speed that the roofline does not see.
+ */
 static plim_status try_sizes(search *s, const plim_options *base)
 {
     plim_options o = *base;
@@ -270,7 +287,9 @@ static plim_status try_sizes(search *s, const plim_options *base)
     }
 }
 
-/* ---- verdicts --------------------------------------------------------------------------------------------------------------- */
+/* ---- verdicts
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 static size_t share_of(int64_t bytes, double share)
 {
@@ -288,7 +307,8 @@ static void finish(plim_choice *c, const plim_limits *limits)
     c->budget_bytes = share_of(c->card->memory_bytes, limits->usable_share);
     c->host_budget_bytes =
         share_of(limits->host_bytes ? limits->host_bytes : c->card->host_ram_bytes, limits->host_share);
-    if (c->time.tokens_per_s > 0) c->usd_per_million_tokens = c->card->usd_per_h / 3600 * 1e6 / c->time.tokens_per_s;
+    if (c->time.tokens_per_s > 0)
+        c->usd_per_million_tokens = c->card->usd_per_h / 3600 * 1e6 / c->time.tokens_per_s;
 }
 
 static size_t whole_card(const plim_card *card)
@@ -296,8 +316,8 @@ static size_t whole_card(const plim_card *card)
     return (size_t)(card->memory_bytes - card->reserved_bytes);
 }
 
-plim_status plim_judge(plim_planner *p, const plim_card *card, const plim_options *base, const plim_limits *limits,
-                       plim_choice *out)
+plim_status plim_judge(plim_planner *p, const plim_card *card, const plim_options *base,
+                       const plim_limits *limits, plim_choice *out)
 {
     plim_choice c = {.card = card, .options = *base};
     set_card(&c.options, card, limits);
@@ -329,8 +349,8 @@ static plim_options smallest(const search *s, const plim_options *base)
     return o;
 }
 
-plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_options *base, const plim_limits *limits,
-                        plim_choice *out)
+plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_options *base,
+                        const plim_limits *limits, plim_choice *out)
 {
     plim_options o = *base;
     set_card(&o, card, limits);
@@ -352,10 +372,8 @@ plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_optio
         return PLIM_OK;
     }
     floor.verdict = PLIM_NO;
-    if (floor.footprint.device_peak.total_bytes > budgets[1])
-        floor.shortage = PLIM_SHORT_OF_DEVICE;
-    else
-        floor.shortage = PLIM_SHORT_OF_HOST;
+    if (floor.footprint.device_peak.total_bytes > budgets[1]) floor.shortage = PLIM_SHORT_OF_DEVICE;
+    else floor.shortage = PLIM_SHORT_OF_HOST;
     *out = floor;
     return PLIM_OK;
 }
@@ -383,8 +401,8 @@ static plim_status length_fits(plim_planner *p, const plim_card *card, const pli
     return PLIM_OK;
 }
 
-plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_options *base, const plim_limits *limits,
-                         int64_t step_tokens, int64_t most_tokens, int64_t *out)
+plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_options *base,
+                         const plim_limits *limits, int64_t step_tokens, int64_t most_tokens, int64_t *out)
 {
     int64_t low = 1, high = most_tokens / step_tokens, answer = 0;
     while (low <= high) {

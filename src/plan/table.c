@@ -1,4 +1,5 @@
-/* table.c - decides nothing by itself: it asks for rows, best options, runs, load lines and the next step in turn. */
+/* table.c - decides nothing by itself: it asks for rows, best options, runs, load lines and the next step in
+ * turn. */
 #include "plan/table.h"
 
 #include "base/context.h"
@@ -51,13 +52,16 @@ static plim_status find_lines(plim_ctx *c, plim_planner *p, plim_table *t)
     for (int64_t k = 0; k < r->card_count; k++) {
         plim_load_line *l = &t->lines[k];
         l->card = r->cards[k];
-        TRY(plim_longest(p, l->card, &r->base, &r->limits, LINE_STEP_TOKENS, LINE_MOST_TOKENS, &l->best_tokens));
+        TRY(plim_longest(p, l->card, &r->base, &r->limits, LINE_STEP_TOKENS, LINE_MOST_TOKENS,
+                         &l->best_tokens));
         for (int row = 0; row < PLIM_ROWS_A_LENGTH; row++) {
             plim_options o = plim_row_options(&r->base, LINE_STEP_TOKENS, row);
             plim_limits limits = r->limits;
             limits.pinned = (1u << PLIM_PIN_COUNT) - 1;
-            if (!(r->limits.pinned & PLIM_PIN_ATTENTION_KERNEL)) limits.pinned &= ~(unsigned)PLIM_PIN_ATTENTION_KERNEL;
-            TRY(plim_longest(p, l->card, &o, &limits, LINE_STEP_TOKENS, LINE_MOST_TOKENS, &l->row_tokens[row]));
+            if (!(r->limits.pinned & PLIM_PIN_ATTENTION_KERNEL))
+                limits.pinned &= ~(unsigned)PLIM_PIN_ATTENTION_KERNEL;
+            TRY(plim_longest(p, l->card, &o, &limits, LINE_STEP_TOKENS, LINE_MOST_TOKENS,
+                             &l->row_tokens[row]));
         }
     }
     return PLIM_OK;
@@ -68,8 +72,10 @@ static plim_status find_timeline(plim_ctx *c, plim_table *t)
     const plim_spec *s = t->request.spec;
     plim_footprint f;
     if (!t->focus.card) return PLIM_OK;
-    TRY(plim_alloc(c, (size_t)(2 * s->layers + 5), sizeof *t->timeline, "the timeline of a step", &t->timeline));
-    return plim_footprint_of(c, s, &t->focus.options, t->focus.card->cards, &f, t->timeline, &t->timeline_count);
+    TRY(plim_alloc(c, (size_t)(2 * s->layers + 5), sizeof *t->timeline, "the timeline of a step",
+                   &t->timeline));
+    return plim_footprint_of(c, s, &t->focus.options, t->focus.card->cards, &f, t->timeline,
+                             &t->timeline_count);
 }
 
 static plim_status make(plim_ctx *c, plim_planner *p, const plim_cards *fallback, plim_table *t)
@@ -84,7 +90,8 @@ static plim_status make(plim_ctx *c, plim_planner *p, const plim_cards *fallback
     return find_timeline(c, t);
 }
 
-plim_status plim_table_make(plim_ctx *c, const plim_table_request *r, const plim_cards *fallback, plim_table *out)
+plim_status plim_table_make(plim_ctx *c, const plim_table_request *r, const plim_cards *fallback,
+                            plim_table *out)
 {
     plim_table t = {.request = *r};
     plim_planner *p = NULL;
@@ -94,7 +101,9 @@ plim_status plim_table_make(plim_ctx *c, const plim_table_request *r, const plim
     t.lora_parameters = plim_lora_parameters(r->spec, r->base.lora_rank, r->base.lora_targets);
     size_t rows = (size_t)(r->seq_count * PLIM_ROWS_A_LENGTH);
     plim_status st = plim_alloc(c, rows, sizeof *t.rows, "the fit table", &t.rows);
-    if (!st) st = plim_alloc(c, rows * (size_t)r->card_count, sizeof *t.verdicts, "the verdicts", &t.verdicts);
+    if (!st)
+        st = plim_alloc(c, rows * (size_t)r->card_count, sizeof *t.verdicts, "the verdicts", &t.verdicts);
+    if (!st) st = plim_alloc(c, rows * (size_t)r->card_count, sizeof *t.peaks_gib, "the peaks", &t.peaks_gib);
     if (!st) st = plim_planner_open(c, r->spec, &p);
     if (!st) st = make(c, p, fallback, &t);
     plim_planner_close(p);
@@ -110,6 +119,7 @@ void plim_table_free(plim_ctx *c, plim_table *t)
 {
     plim_release(c, t->rows);
     plim_release(c, t->verdicts);
+    plim_release(c, t->peaks_gib);
     plim_release(c, t->best);
     plim_release(c, t->runs);
     plim_release(c, t->lines);
