@@ -67,6 +67,13 @@ TEST(missing_unknown_misshapen)
         only_problem(c, write_model(c, "model-bent", &m), &m.spec, PLIM_FINDING_SHAPE,
                      LAYER_0 "linear_attn.conv1d.weight", file_name(&m, conv->shard, name), "found [10, 4]",
                      "wanted [10, 1, 4]");
+        conv->dims = 4; /* and in four, which begin as the three do */
+        conv->shape[1] = 1;
+        conv->shape[2] = 4;
+        conv->shape[3] = 1;
+        only_problem(c, write_model(c, "model-bent", &m), &m.spec, PLIM_FINDING_SHAPE,
+                     LAYER_0 "linear_attn.conv1d.weight", file_name(&m, conv->shard, name),
+                     "found [10, 1, 4, 1]", "wanted [10, 1, 4]");
     }
     /* a tied model has no head, and may carry one */
     plim_model_files *f = NULL;
@@ -187,6 +194,33 @@ TEST(a_broken_file_is_one_problem)
     folder = write_model(c, "model-bent", &m);
     test_write(test_path(folder, "model.safetensors"), pointer, strlen(pointer));
     only_problem(c, folder, &m.spec, PLIM_FINDING_LFS_POINTER, "", "model.safetensors", "git lfs pull", "");
+    test_ctx_close(c);
+}
+
+/* A tensor whose entry is broken is neither missing nor checked further, and has no place. */
+TEST(a_broken_entry_is_one_problem)
+{
+    UNUSED_STATE;
+    plim_ctx *c = test_ctx_open();
+    plim_model_files *f = NULL;
+    size_t bytes;
+    make_model(&m, 0);
+    const char *folder = write_model(c, "model-bent", &m), *path = test_path(folder, "model.safetensors");
+    char *data = test_read(path, &bytes);
+    char *dtype = strstr(data + 8, "embed_tokens.weight\":{\"dtype\":\"BF16\"");
+    assert_non_null(dtype);
+    memcpy(strstr(dtype, "\"BF16\""), "\"F4\"  ", 6);
+    test_write(path, data, bytes);
+    only_problem(c, folder, &m.spec, PLIM_FINDING_DTYPE_UNKNOWN, "model.language_model.embed_tokens.weight",
+                 "model.safetensors", "F4", "");
+    free(data);
+
+    folder = write_model(c, "model-bent", &m);
+    bend_file(folder, "model.safetensors", 1, "");
+    assert_int_equal(plim_model_files_check(c, folder, &m.spec, &f), PLIM_E_MISMATCH);
+    assert_null(plim_model_files_find(f, "lm_head.weight"));
+    assert_non_null(plim_model_files_find(f, "model.language_model.norm.weight"));
+    plim_model_files_close(f);
     test_ctx_close(c);
 }
 
@@ -341,6 +375,7 @@ int main(void)
         cmocka_unit_test(quantised_weights_are_named),
         cmocka_unit_test(shards_and_index_must_agree),
         cmocka_unit_test(a_broken_file_is_one_problem),
+        cmocka_unit_test(a_broken_entry_is_one_problem),
         cmocka_unit_test(tensors_may_not_share_or_skip_bytes),
         cmocka_unit_test(folders_without_weights),
         cmocka_unit_test(all_problems_are_listed_at_once),
