@@ -284,6 +284,30 @@ TEST(small_second_moments_do_not_explode)
     ops_close(&f);
 }
 
+static void same_bits(plim_tensor a, plim_tensor b)
+{
+    double *x = io_copy(a), *y = io_copy(b);
+    assert_memory_equal(x, y, (size_t)(a.rows * a.cols) * sizeof *x);
+    free(x), free(y);
+}
+
+/* Fresh memory is all zero bytes; with a maximum of 0 every code means 0. */
+TEST(zero_filled_states_are_zero_moments)
+{
+    UNUSED_STATE;
+    ops_fixture f = ops_open(1);
+    adam a = adam_open(PLIM_F32, true, 1, 300, 0), b = adam_open(PLIM_F32, true, 1, 300, 0);
+    memset(b.a.m.data, 0, 300);
+    uint64_t seed = 11;
+    double *g = ops_normals(PLIM_F32, 300, 1, &seed);
+    for (int i = 0; i < 50; i++) g[i] = 0;
+    CHECK_OK(f.c, step(&f, &a, g, 1));
+    CHECK_OK(f.c, step(&f, &b, g, 1));
+    same_bits(a.a.param, b.a.param), same_bits(a.a.m, b.a.m), same_bits(a.a.v, b.a.v);
+    free(g), adam_close(&a), adam_close(&b);
+    ops_close(&f);
+}
+
 TEST(coordinates_without_gradient_stay)
 {
     UNUSED_STATE;
@@ -335,13 +359,6 @@ TEST(eight_bit_moments_train_as_well)
     }
     assert_true(error[0] < 1e-2 && error[1] < 2 * error[0]);
     ops_close(&f);
-}
-
-static void same_bits(plim_tensor a, plim_tensor b)
-{
-    double *x = io_copy(a), *y = io_copy(b);
-    assert_memory_equal(x, y, (size_t)(a.rows * a.cols) * sizeof *x);
-    free(x), free(y);
 }
 
 TEST(threads_change_no_bit)
@@ -420,6 +437,7 @@ int main(void)
         cmocka_unit_test(full_moments_equal_the_textbook),
         cmocka_unit_test(eight_bit_moments_equal_plain_loops),
         cmocka_unit_test(small_second_moments_do_not_explode),
+        cmocka_unit_test(zero_filled_states_are_zero_moments),
         cmocka_unit_test(coordinates_without_gradient_stay),
         cmocka_unit_test(eight_bit_moments_train_as_well),
         cmocka_unit_test(threads_change_no_bit),

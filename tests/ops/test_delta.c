@@ -23,6 +23,7 @@ static const delta_shape shapes[] = {
     {2, 6, 20, 12, DELTA_STRONG, 5, {1, 64, 65, 3, 77}},
     {2, 6, 20, 12, DELTA_JUMPS, 3, {70, 1, 129}},
     {2, 2, 33, 17, DELTA_HOLD, 1, {130}},
+    {1, 1, 256, 256, DELTA_MILD, 1, {66}},
     {1, 3, 32, 32, DELTA_PARALLEL, 2, {128, 30}},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -109,6 +110,22 @@ TEST(documents_packed_equal_documents_apart)
         delta_result_free(&alone);
     }
     delta_result_free(&packed), delta_case_free(&p);
+    ops_close(&f);
+}
+
+TEST(outputs_may_lie_over_inputs)
+{
+    UNUSED_STATE;
+    static const delta_shape s = {2, 6, 20, 12, DELTA_MILD, 2, {200, 3}};
+    ops_fixture f = ops_open(2);
+    for (int k = 0; k < 3; k++) {
+        delta_case p = delta_case_make(&s, ops_dtypes[k].act, true, 37);
+        delta_result apart = delta_case_run(f.c, f.d, &p, 128);
+        p.in_place = true;
+        delta_result over = delta_case_run(f.c, f.d, &p, 128);
+        delta_check(&p, &over, &apart, 0);
+        delta_result_free(&over), delta_result_free(&apart), delta_case_free(&p);
+    }
     ops_close(&f);
 }
 
@@ -320,6 +337,7 @@ int main(void)
         cmocka_unit_test(bf16_matches_the_recurrence),
         cmocka_unit_test(tiles_equal_the_whole),
         cmocka_unit_test(documents_packed_equal_documents_apart),
+        cmocka_unit_test(outputs_may_lie_over_inputs),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(nearly_parallel_keys_stay_bounded),
         cmocka_unit_test(gradients_are_slopes),

@@ -150,6 +150,11 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
         .scratch_bytes = plim_delta_scratch_bytes(p->act, p->stat, s->value_heads, s->key_heads, s->key_dim,
                                                   s->value_dim, bound, true),
     };
+    plim_tensor kept_v = io_make(p->act, T, values, 5, p->v);
+    if (p->in_place) {
+        io_free(a.o), io_free(a.dq), io_free(a.dk), io_free(a.dv), io_free(a.dg), io_free(a.dbl);
+        a.o = a.v, a.dq = a.q, a.dk = a.k, a.dg = a.g, a.dbl = a.beta;
+    }
     plim_tensor scratch = io_make(PLIM_U8, 1, (int64_t)a.scratch_bytes, 64, NULL);
     a.scratch = scratch.data;
     for (int64_t i = 0; i < tiles; i++) {
@@ -158,6 +163,11 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
         tile_of(&a, p, first, rows, chunks, &tile);
         io_read(a.state, before + i * state_rows * s->value_dim);
         CHECK_OK(c, plim_cpu_delta_fwd(d, &tile));
+    }
+    delta_result r = {.o = io_copy(a.o)};
+    if (p->in_place) { /* the forward wrote over v */
+        memcpy(a.v.data, kept_v.data, (size_t)(T * a.v.pitch) * plim_dtype_bytes(p->act));
+        a.dv = a.v;
     }
     for (int64_t i = tiles - 1; i >= 0; i--) {
         const int64_t first = i * tile_rows, rows = T - first < tile_rows ? T - first : tile_rows;
@@ -168,16 +178,10 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
         assert_true(io_guarded(tile.state));
         io_free(tile.state);
     }
-    delta_result r = {.o = take(a.o),
-                      .state = take(a.state),
-                      .dq = take(a.dq),
-                      .dk = take(a.dk),
-                      .dv = take(a.dv),
-                      .dg = take(a.dg),
-                      .dbl = take(a.dbl),
-                      .dstate = take(a.dstate)};
-    plim_tensor rest[] = {a.q, a.k, a.v, a.g, a.beta, a.dout, scratch};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) free(take(rest[i]));
+    r.state = take(a.state), r.dstate = take(a.dstate);
+    r.dq = take(a.dq), r.dk = take(a.dk), r.dv = take(a.dv), r.dg = take(a.dg), r.dbl = take(a.dbl);
+    plim_tensor rest[] = {a.dout, scratch, kept_v, a.q, a.k, a.v, a.g, a.beta, a.o};
+    for (size_t i = 0; i < (p->in_place ? 3 : sizeof rest / sizeof *rest); i++) free(take(rest[i]));
     free(chunks), free(zero), free(before);
     return r;
 }

@@ -26,6 +26,7 @@ typedef struct delta_case {
     plim_dtype act, stat;
     int64_t tokens, start[9];
     double *q, *k, *v, *g, *beta, *dout;
+    bool in_place;                 /* o over v, and the gradients over their inputs */
     double *state_in, *dstate_out; /* [Hv * Dk, Dv]: of the first document, after the last; NULL: none */
 } delta_case;
 
