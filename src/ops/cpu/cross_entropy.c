@@ -70,24 +70,19 @@ typedef struct row_args {
     bool want_gradient;
 } row_args;
 
+/* The label's own term is kept apart: at the label, softmax - 1 is -(sum of the others) / sum without
+ * cancelling. */
 PLIM_CPU_INLINE void visit(plim_dtype act, const row_args *r, double *loss)
 {
     const plim_dtype stat = act == PLIM_F64 ? PLIM_F64 : PLIM_F32;
     const double at_label = plim_cpu_load(stat, r->row, r->label);
     const double most = largest(stat, r->vocab, r->row);
-    if (!r->want_gradient) {
-        *loss = r->weight * (log(exp_sum(stat, r->vocab, r->row, most, false)) - (at_label - most));
-        return;
-    }
-    const double sum = exp_sum(stat, r->vocab, r->row, most, true);
-    *loss = r->weight * (log(sum) - (at_label - most));
-    /* at the label p - 1 = -(sum of the others) / sum, which does not cancel */
-    double others = sum - exp(at_label - most);
-    if (others < 1e-3 * sum) {
-        others = 0;
-#pragma omp simd reduction(+ : others)
-        for (int64_t i = 0; i < r->vocab; i++) others += i == r->label ? 0.0 : plim_cpu_load(stat, r->row, i);
-    }
+    void *after = (char *)r->row + (size_t)(r->label + 1) * plim_dtype_bytes(stat);
+    const double others = exp_sum(stat, r->label, r->row, most, r->want_gradient) +
+                          exp_sum(stat, r->vocab - r->label - 1, after, most, r->want_gradient);
+    const double sum = others + exp(at_label - most);
+    *loss = r->weight * (at_label == most ? log1p(others) : log(sum) - (at_label - most));
+    if (!r->want_gradient) return;
     scale_in_place(act, r->vocab, r->row, r->factor / sum);
     plim_cpu_store(act, r->row, r->label, -(others / sum) * r->factor);
 }
