@@ -2,7 +2,7 @@
 #include "model/shape.h"
 
 #include "base/context.h"
-#include "ops/ops.h"
+#include "ops/chunk_table.h"
 
 #define MAX_SEQ_TOKENS ((int64_t)1 << 24)
 #define ALL_HEADS_UP_TO                                                                                      \
@@ -83,7 +83,7 @@ plim_status plim_shape_init(plim_ctx *c, const plim_spec *s, const plim_options 
     sh.o.kept_layers = min64(o->kept_layers, s->layers);
     sh.tile = min64(ceil_div(o->tile_tokens, PLIM_CHUNK_TOKENS) * PLIM_CHUNK_TOKENS, sh.T);
     sh.tiles = ceil_div(sh.T, sh.tile);
-    sh.chunks = ceil_div(sh.tile, PLIM_CHUNK_TOKENS) + min64(o->documents, sh.tile);
+    sh.chunks = plim_chunk_bound(sh.tile, o->documents);
     sh.all_chunks = sh.tiles * ceil_div(sh.tile, PLIM_CHUNK_TOKENS) + o->documents;
     sh.loss_rows = o->loss_rows == PLIM_FULL_LOGITS ? sh.T : min64(o->loss_rows, sh.T);
     sh.group_kv_heads = o->kv_heads_per_call;

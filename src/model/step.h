@@ -30,9 +30,10 @@ typedef struct plim_layer_step {
 } plim_layer_step;
 
 /* Tokens and tables of the sequence.  ids, labels, index: I32 [1, T]; weights: F32 [1, T]; start: I64
- * [1, documents + 1]; cos, sin: STAT [T, rotary / 2]; chunks: plim_chunk of every tile. */
+ * [1, documents + 1]; cos, sin: STAT [T, rotary / 2]; scalars: F64 [1, 8], sums read back after a step; chunks:
+ * plim_chunk of every tile.  labels, weights and index have one entry for each labelled row, in order. */
 typedef struct plim_batch_tables {
-    plim_tensor ids, labels, weights, index, start, cos, sin;
+    plim_tensor ids, labels, weights, index, start, cos, sin, scalars;
     void *chunks;
 } plim_batch_tables;
 

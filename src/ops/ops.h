@@ -49,7 +49,7 @@ typedef struct plim_rmsnorm_args {
 /* Head norm and rotary: y = rotate(norm(x)).  x: ACT, head h of row t at column h * head_stride (2 Dh when the gate
  * is interleaved); y: ACT [T, H * Dh]; w: STAT [1, Dh], absent (no data) = no norm; cos, sin: STAT [T, rotary / 2]
  * for these rows.  bwd: dy [T, H * Dh] -> dx laid out as x, other columns untouched; x is the forward input; dx may
- * not alias x.  1.5 steps 3 and 4, 2.7. */
+ * alias x.  1.5 steps 3 and 4, 2.7. */
 typedef struct plim_head_rope_args {
     plim_tensor x, w, cos, sin, y;
     plim_tensor dy, dx; /* bwd */
@@ -72,8 +72,8 @@ typedef struct plim_attention_args {
     size_t scratch_bytes;
 } plim_attention_args;
 
-/* u = o * sigmoid(gate).  gate: head h at column h * gate_stride.  bwd: du -> dout = du sigmoid(gate), dgate (laid
- * out as gate, may alias it), delta [H, T] = <du, u> per head.  gate absent: u = o, dout = du.  1.5 step 6, 2.8. */
+/* u = o * sigmoid(gate).  gate: head h at column h * gate_stride.  bwd: du, u -> dout = du sigmoid(gate) (may alias du), dgate
+ * (laid out as gate, may alias it), delta [H, T] = <du, u> per head.  gate absent: u = o, dout = du.  1.5 step 6, 2.8. */
 typedef struct plim_attention_gate_args {
     plim_tensor o, gate, u;
     plim_tensor du, dout, dgate, delta; /* bwd; delta [H, rows of this tile] */
@@ -83,8 +83,9 @@ typedef struct plim_attention_gate_args {
 /* Causal depthwise convolution and SiLU inside documents.  m, y, dy, dm: ACT [rows, ch]; w: STAT [ch, Kw];
  * history: ACT [Kw - 1, ch], the rows before first_row (ignored where a document starts).  bwd walks tiles from the
  * last to the first: carry STAT [Kw - 1, ch] holds the pre-activation gradients of the Kw - 1 rows after the tile
- * and is replaced by those of its own first rows (zero it before the last tile; rows fewer than Kw - 1 shift).
- * 1.6 step 2, 2.4. */
+ * and is replaced by those of its own first rows (zero it before the last tile; rows fewer than Kw - 1 shift).  Those
+ * gradients are rounded to STAT before any use, so that the cut into tiles changes no bit.  Kw is at most 8; history
+ * may be absent when first_row is 0.  1.6 step 2, 2.4. */
 typedef struct plim_conv_silu_args {
     plim_tensor m, history, w, y;
     plim_tensor dy, dm, carry; /* bwd */
@@ -108,10 +109,14 @@ typedef struct plim_decay_args {
     plim_tensor dg, dbl, dba; /* bwd */
 } plim_decay_args;
 
-/* Gated delta rule over one tile, in chunks.  q, k: ACT [rows, Hk * Dk] (normalised, q scaled); v, o: ACT
- * [rows, Hv * Dv]; g, beta: STAT [rows, Hv]; state: STAT [Hv * Dk, Dv], the state before the tile in, after it out.
- * bwd: state is the state before the tile (read only); dstate STAT [Hv * Dk, Dv]: gradient of the state after the
- * tile in, of the state before it out; dout -> dq, dk, dv, dg, dbl.  scratch: plim_delta_scratch_bytes.  4.1-4.5. */
+/* Gated delta rule over one tile, in chunks (chunk_table.h) that cover its rows in order.  q, k: ACT [rows, Hk * Dk]
+ * (normalised, q scaled); v, o: ACT [rows, Hv * Dv]; g, beta: STAT [rows, Hv]; Dk, Dv at most 256.
+ * state: STAT [Hv * Dk, Dv], the state before the tile in (ignored when the first chunk starts a document), after it
+ * out.  bwd: state is the state before the tile (read only); dstate STAT [Hv * Dk, Dv]: gradient of the state after the
+ * tile in (ignored when the last chunk ends a document), of the state before it out (0 when the first chunk starts a
+ * document); dout -> dq, dk, dv, dg, dbl.  dq and dk of a key head are sums over its value heads in their order.
+ * o may alias v, and dq, dk, dv, dg, dbl may alias q, k, v, g, beta; nothing else overlaps.
+ * scratch: plim_delta_scratch_bytes; its regions are those of delta_scratch.h.  4.1-4.5. */
 typedef struct plim_delta_args {
     plim_tensor q, k, v, g, beta, o, state;
     plim_tensor dout, dstate, dq, dk, dv, dg, dbl; /* bwd */
@@ -175,9 +180,12 @@ typedef struct plim_fill_args {
     double a, b; /* constant a; mean a, sigma b; low a, high b */
 } plim_fill_args;
 
-/* AdamW of one flat tensor of n elements.  param, grad: STAT.  Eight-bit states: m, v codes u8 [n] with m_max,
- * v_max f32 [ceil(n / 256)]; 32-bit: m, v STAT [n], m_max without data.  grad is scaled by grad_scale first.
- * Section 5, guarded rounding of v included. */
+/* AdamW of one tensor of n elements, taken row after row whatever the pitch; m and v may have any shape of n elements.
+ * param, grad: STAT.  Eight-bit states: m, v codes u8 [n] with m_max, v_max f32 [ceil(n / 256)]; 32-bit: m, v STAT [n],
+ * m_max without data.  Which of them is the caller's choice (32-bit under 4,096 elements).  Zero-filled states are
+ * moments of 0.  grad is scaled by grad_scale first.  A gradient that is not finite, or whose square float does not
+ * hold, is PLIM_E_NUMERIC on the CPU and changes nothing; a GPU relies on square_sum before it.
+ * Other errors: PLIM_E_RANGE (a step, rate or beta out of range).  Section 5, guarded rounding of v included. */
 typedef struct plim_adamw_args {
     plim_tensor param, grad, m, v, m_max, v_max;
     double learning_rate, beta1, beta2, eps, weight_decay, grad_scale;
@@ -220,7 +228,12 @@ typedef struct plim_square_sum_args {
     X(adamw, plim_adamw_args)                           \
     X(square_sum, plim_square_sum_args)
 
-/* y = x (cast when the dtypes differ); y += x; y += bias [1, C] on every row. */
+/* copy: y = x (cast when the dtypes differ).  add: y += x.  add_bias: y += bias [1, C] on every row.
+ * Between device and pinned host memory, beside the compute stream: offload and fetch start when the compute queued so
+ * far is done and return at once; wait(event) makes later compute wait for the last offload or fetch that was given
+ * this event (0 .. PLIM_EVENTS - 1).  The CPU copies at once.
+ * read: waits for everything and brings bytes to the host. */
+#define PLIM_EVENTS 16
 typedef struct plim_ops {
 #define PLIM_OPS_SLOT(name, args) plim_status (*name)(plim_device *d, const args *a);
     PLIM_OPS_MAP(PLIM_OPS_SLOT)
@@ -228,6 +241,11 @@ typedef struct plim_ops {
     plim_status (*copy)(plim_device *d, plim_tensor x, plim_tensor y);
     plim_status (*add)(plim_device *d, plim_tensor x, plim_tensor y);
     plim_status (*add_bias)(plim_device *d, plim_tensor bias, plim_tensor y);
+    plim_status (*offload)(plim_device *d, plim_tensor x, plim_tensor host, int event);
+    plim_status (*fetch)(plim_device *d, plim_tensor host, plim_tensor x, int event);
+    plim_status (*wait)(plim_device *d, int event);
+    plim_status (*read)(plim_device *d, const void *device, void *host, size_t bytes);
+    plim_status (*write)(plim_device *d, const void *host, void *device, size_t bytes);
 } plim_ops;
 
 /* The CPU column.  threads 0: all cores.  Errors: PLIM_E_OOM_HOST, PLIM_E_NUMERIC (the BLAS self-check failed). */
@@ -236,7 +254,7 @@ plim_status plim_cpu_open(plim_ctx *c, int threads, plim_device **out);
 void plim_cpu_close(plim_device *d);
 
 /* Bytes of scratch delta_fwd and delta_bwd need for tiles of at most chunk_count chunks: one formula for every
- * column and for the plan.  act, stat: dtypes of the run. */
+ * column and for the plan (terms: delta_scratch.h).  act, stat: dtypes of the run.  SIZE_MAX when it passes 2^63. */
 size_t plim_delta_scratch_bytes(plim_dtype act, plim_dtype stat, int64_t value_heads, int64_t key_heads,
                                 int64_t key_dim, int64_t value_dim, int64_t chunk_count, bool backward);
 

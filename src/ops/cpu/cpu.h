@@ -26,6 +26,11 @@ plim_status plim_cpu_fill(plim_device *d, const plim_fill_args *a);
 plim_status plim_cpu_copy(plim_device *d, plim_tensor x, plim_tensor y);
 plim_status plim_cpu_add(plim_device *d, plim_tensor x, plim_tensor y);
 plim_status plim_cpu_add_bias(plim_device *d, plim_tensor bias, plim_tensor y);
+plim_status plim_cpu_offload(plim_device *d, plim_tensor x, plim_tensor host, int event);
+plim_status plim_cpu_fetch(plim_device *d, plim_tensor host, plim_tensor x, int event);
+plim_status plim_cpu_wait(plim_device *d, int event);
+plim_status plim_cpu_read(plim_device *d, const void *device, void *host, size_t bytes);
+plim_status plim_cpu_write(plim_device *d, const void *host, void *device, size_t bytes);
 
 /* ---- delta-net and optimiser -----------------------------------------------------------------------------
  */

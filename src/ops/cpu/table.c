@@ -33,4 +33,9 @@ const plim_ops plim_ops_cpu = {
     .copy = plim_cpu_copy,
     .add = plim_cpu_add,
     .add_bias = plim_cpu_add_bias,
+    .offload = plim_cpu_offload,
+    .fetch = plim_cpu_fetch,
+    .wait = plim_cpu_wait,
+    .read = plim_cpu_read,
+    .write = plim_cpu_write,
 };

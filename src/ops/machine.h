@@ -1,0 +1,24 @@
+/* machine.h - a column with its device opened: operations and memory.  What differs between a laptop and a card. */
+#ifndef PLIM_OPS_MACHINE_H
+#define PLIM_OPS_MACHINE_H
+
+#include "ops/ops.h"
+
+typedef struct plim_machine {
+    const char *name; /* "cpu", or the card's */
+    const plim_ops *ops;
+    plim_device *device;
+    /* Blocks aligned to PLIM_ARENA_ALIGN; host memory is pinned where that matters.  Contents undefined.
+     * Errors: PLIM_E_OOM_DEVICE, PLIM_E_OOM_HOST.  free accepts NULL. */
+    plim_status (*alloc_device)(plim_device *d, size_t bytes, void **out);
+    void (*free_device)(plim_device *d, void *p);
+    plim_status (*alloc_host)(plim_device *d, size_t bytes, void **out);
+    void (*free_host)(plim_device *d, void *p);
+    void (*close)(plim_device *d);
+} plim_machine;
+
+/* The CPU.  threads 0: all cores. */
+plim_status plim_machine_cpu(plim_ctx *c, int threads, plim_machine *out);
+void plim_machine_close(plim_machine *m); /* a zeroed one is fine */
+
+#endif
