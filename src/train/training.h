@@ -1,7 +1,7 @@
-/* trainer.h - optimiser steps over sequences: gradients, clipping, AdamW, the schedule.  Devices and files are others'
+/* training.h - optimiser steps over sequences: gradients, clipping, AdamW, the schedule.  Devices and files are others'
  * affair: it drives an engine whose weights and adapters are set. */
-#ifndef PLIM_TRAIN_TRAINER_H
-#define PLIM_TRAIN_TRAINER_H
+#ifndef PLIM_TRAIN_TRAINING_H
+#define PLIM_TRAIN_TRAINING_H
 
 #include "model/engine.h"
 
@@ -35,29 +35,29 @@ typedef struct plim_step_result {
     double learning_rate;
 } plim_step_result;
 
-typedef struct plim_trainer {
+typedef struct plim_training {
     plim_engine *engine;
     plim_hyper hyper;
     int64_t step; /* steps done */
     uint64_t seed;
-} plim_trainer;
+} plim_training;
 
 /* Adapters' working copies beside the weights, from the masters: after loading, and after every step. */
-plim_status plim_trainer_refresh(plim_trainer *t);
+plim_status plim_training_refresh(plim_training *t);
 
 /* Zeroes the optimiser's states. */
-plim_status plim_trainer_reset_states(plim_trainer *t);
+plim_status plim_training_reset_states(plim_training *t);
 
 /* Loss and gradients of count samples together (gradient accumulation), without the update; leaves the gradients in the
  * engine's blocks.  Errors: PLIM_E_RANGE (no labelled row at all), PLIM_E_NUMERIC (a loss or gradient that is not
  * finite, with step, tensor and sample). */
-plim_status plim_trainer_gradients(plim_trainer *t, const plim_sample *samples, int64_t count, plim_step_result *out);
+plim_status plim_training_gradients(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out);
 
 /* One optimiser step.  On PLIM_E_NUMERIC parameters and states are as before. */
-plim_status plim_trainer_step(plim_trainer *t, const plim_sample *samples, int64_t count, plim_step_result *out);
+plim_status plim_training_step(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out);
 
 /* Sum of weight x loss and of weights over samples, forward only. */
-plim_status plim_trainer_evaluate(plim_trainer *t, const plim_sample *samples, int64_t count, double *loss_sum,
+plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples, int64_t count, double *loss_sum,
                                   double *weight_sum);
 
 #endif

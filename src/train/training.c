@@ -1,5 +1,5 @@
-/* trainer.c - decides what one optimiser step is. */
-#include "train/trainer.h"
+/* training.c - decides what one optimiser step is. */
+#include "train/training.h"
 
 #include <math.h>
 
@@ -24,7 +24,7 @@ double plim_hyper_rate(const plim_hyper *h, int64_t step)
     return h->learning_rate * (h->final_share + (1 - h->final_share) * share);
 }
 
-plim_status plim_trainer_reset_states(plim_trainer *t)
+plim_status plim_training_reset_states(plim_training *t)
 {
     plim_engine *e = t->engine;
     const plim_adapters *a = &e->step->adapters;
@@ -83,7 +83,7 @@ static void walk_adapters(const plim_engine *e, plim_adapter_visit visit, void *
                        visit, user);
 }
 
-static plim_status refuse_gradient(plim_trainer *t, const plim_sample *samples, int64_t count)
+static plim_status refuse_gradient(plim_training *t, const plim_sample *samples, int64_t count)
 {
     finder f = {.engine = t->engine};
     walk_adapters(t->engine, find_non_finite, &f);
@@ -95,7 +95,7 @@ static plim_status refuse_gradient(plim_trainer *t, const plim_sample *samples, 
                      f.found.is_b ? "lora_B" : "lora_A", (long long)samples[0].id, (long long)samples[count - 1].id);
 }
 
-plim_status plim_trainer_gradients(plim_trainer *t, const plim_sample *samples, int64_t count, plim_step_result *out)
+plim_status plim_training_gradients(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out)
 {
     plim_engine *e = t->engine;
     plim_step_result r = {.step = t->step + 1};
@@ -135,7 +135,7 @@ plim_status plim_trainer_gradients(plim_trainer *t, const plim_sample *samples, 
 /* ---- update ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct updater {
-    plim_trainer *trainer;
+    plim_training *trainer;
     plim_adamw_args args;
     plim_status status;
 } updater;
@@ -164,11 +164,11 @@ static void update_tensor(void *user, const plim_adapter_tensor *t)
     u->status = e->ops->adamw(e->device, &args);
 }
 
-plim_status plim_trainer_step(plim_trainer *t, const plim_sample *samples, int64_t count, plim_step_result *out)
+plim_status plim_training_step(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out)
 {
     plim_step_result r;
     const plim_hyper *h = &t->hyper;
-    TRY(plim_trainer_gradients(t, samples, count, &r));
+    TRY(plim_training_gradients(t, samples, count, &r));
     r.learning_rate = plim_hyper_rate(h, r.step);
     updater u = {t,
                  {.learning_rate = r.learning_rate,
@@ -184,10 +184,10 @@ plim_status plim_trainer_step(plim_trainer *t, const plim_sample *samples, int64
     TRY(u.status);
     t->step = r.step;
     *out = r;
-    return plim_trainer_refresh(t);
+    return plim_training_refresh(t);
 }
 
-plim_status plim_trainer_evaluate(plim_trainer *t, const plim_sample *samples, int64_t count, double *loss_sum,
+plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples, int64_t count, double *loss_sum,
                                   double *weight_sum)
 {
     plim_engine *e = t->engine;
