@@ -127,7 +127,8 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
     const int64_t state_rows = s->value_heads * s->key_dim, tiles = (T + tile_rows - 1) / tile_rows;
     const int64_t bound = plim_chunk_bound(tile_rows < T ? tile_rows : T, s->documents);
     plim_chunk *chunks = calloc((size_t)bound + 1, sizeof *chunks);
-    double *zero = room(state_rows * s->value_dim), *before = room((tiles + 1) * state_rows * s->value_dim);
+    double *before = room((tiles + 1) * state_rows * s->value_dim);
+    /* states that a document's start or end makes irrelevant are NaN */
     plim_delta_args a = {
         .q = io_make(p->act, T, keys, 3, p->q),
         .k = io_make(p->act, T, keys, 0, p->k),
@@ -135,9 +136,9 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
         .g = io_make(p->stat, T, s->value_heads, 1, p->g),
         .beta = io_make(p->stat, T, s->value_heads, 0, p->beta),
         .o = io_make(p->act, T, values, 2, NULL),
-        .state = io_make(p->stat, state_rows, s->value_dim, 4, p->state_in ? p->state_in : zero),
+        .state = io_make(p->stat, state_rows, s->value_dim, 4, p->state_in),
         .dout = io_make(p->act, T, values, 0, p->dout),
-        .dstate = io_make(p->stat, state_rows, s->value_dim, 1, p->dstate_out ? p->dstate_out : zero),
+        .dstate = io_make(p->stat, state_rows, s->value_dim, 1, p->dstate_out),
         .dq = io_make(p->act, T, keys, 1, NULL),
         .dk = io_make(p->act, T, keys, 2, NULL),
         .dv = io_make(p->act, T, values, 3, NULL),
@@ -182,7 +183,7 @@ delta_result delta_case_run(plim_ctx *c, plim_device *d, const delta_case *p, in
     r.dq = take(a.dq), r.dk = take(a.dk), r.dv = take(a.dv), r.dg = take(a.dg), r.dbl = take(a.dbl);
     plim_tensor rest[] = {a.dout, scratch, kept_v, a.q, a.k, a.v, a.g, a.beta, a.o};
     for (size_t i = 0; i < (p->in_place ? 3 : sizeof rest / sizeof *rest); i++) free(take(rest[i]));
-    free(chunks), free(zero), free(before);
+    free(chunks), free(before);
     return r;
 }
 
