@@ -200,6 +200,12 @@ typedef struct bwd_tile {
     plim_cpu_matrix q, dout, k, v;
 } bwd_tile;
 
+/* Of the keys from t->key on, those that any row of the tile sees. */
+static int64_t seen_keys(const bwd_tile *t, int64_t keys)
+{
+    return least(keys, t->first + t->rows - t->key);
+}
+
 static void tile_scores(const plim_attention_args *a, const bwd_buffers *b, const bwd_tile *t)
 {
     const plim_dtype real = real_of(a->q.dtype);
@@ -243,25 +249,29 @@ static void bwd_key_block(const plim_attention_args *a, const unit *u, const bwd
     const plim_dtype real = real_of(a->q.dtype);
     const int64_t dim = a->head_dim, group = a->heads / a->kv_heads;
     bwd_tile t = {.key = u->start + u->block * BWD_KEYS};
-    t.keys = least(BWD_KEYS, u->end - t.key);
-    t.k = panel(head_rows(a->k, dim, u->lane, t.key, t.keys), real, b->k, false);
-    t.v = panel(head_rows(a->v, dim, u->lane, t.key, t.keys), real, b->v, false);
-    const plim_tensor dk_out = head_rows(a->dk, dim, u->lane, t.key, t.keys);
-    const plim_tensor dv_out = head_rows(a->dv, dim, u->lane, t.key, t.keys);
+    const int64_t keys = least(BWD_KEYS, u->end - t.key);
+    t.k = panel(head_rows(a->k, dim, u->lane, t.key, keys), real, b->k, false);
+    t.v = panel(head_rows(a->v, dim, u->lane, t.key, keys), real, b->v, false);
+    const plim_tensor dk_out = head_rows(a->dk, dim, u->lane, t.key, keys);
+    const plim_tensor dv_out = head_rows(a->dv, dim, u->lane, t.key, keys);
     int64_t dk_pitch, dv_pitch;
     void *dk = sum_in(dk_out, real, b->dk, &dk_pitch), *dv = sum_in(dv_out, real, b->dv, &dv_pitch);
-    double beta = 0.0;
+    const size_t row_bytes = (size_t)dim * plim_dtype_bytes(real);
+    for (int64_t i = 0; i < keys; i++) {
+        memset((char *)dk + (size_t)(i * dk_pitch) * plim_dtype_bytes(real), 0, row_bytes);
+        memset((char *)dv + (size_t)(i * dv_pitch) * plim_dtype_bytes(real), 0, row_bytes);
+    }
     for (int64_t g = 0; g < group; g++) {
         t.head = u->lane * group + g;
         for (t.first = t.key; t.first < u->end; t.first += ROWS) {
             t.rows = least(ROWS, u->end - t.first);
+            t.keys = seen_keys(&t, keys);
             t.q = panel(head_rows(a->q, dim, t.head, t.first, t.rows), real, b->q, false);
             t.dout = panel(head_rows(a->dout, dim, t.head, t.first, t.rows), real, b->dout, false);
             tile_scores(a, b, &t);
             const plim_cpu_matrix p = {b->scores, t.keys, true}, ds = {b->dp, t.keys, true};
-            plim_cpu_blas(real, t.keys, dim, t.rows, 1.0, p, t.dout, beta, dv, dv_pitch);
-            plim_cpu_blas(real, t.keys, dim, t.rows, a->scale, ds, t.q, beta, dk, dk_pitch);
-            beta = 1.0;
+            plim_cpu_blas(real, t.keys, dim, t.rows, 1.0, p, t.dout, 1.0, dv, dv_pitch);
+            plim_cpu_blas(real, t.keys, dim, t.rows, a->scale, ds, t.q, 1.0, dk, dk_pitch);
             if (with_dq) add_dq(a, b, &t, t.key == u->start);
         }
     }
@@ -279,7 +289,7 @@ static void bwd_row_block(const plim_attention_args *a, const unit *u, const bwd
     t.q = panel(head_rows(a->q, dim, t.head, t.first, t.rows), real, b->q, false);
     t.dout = panel(head_rows(a->dout, dim, t.head, t.first, t.rows), real, b->dout, false);
     for (t.key = u->start; t.key < t.first + t.rows; t.key += BWD_KEYS) {
-        t.keys = least(BWD_KEYS, u->end - t.key);
+        t.keys = seen_keys(&t, BWD_KEYS);
         t.k = panel(head_rows(a->k, dim, kv, t.key, t.keys), real, b->k, false);
         t.v = panel(head_rows(a->v, dim, kv, t.key, t.keys), real, b->v, false);
         tile_scores(a, b, &t);
