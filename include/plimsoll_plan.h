@@ -1,11 +1,11 @@
 /* plimsoll_plan.h - the options of a training step, the memory it takes, and the search for the best options.
  * Part of plimsoll.h.  Everything here is arithmetic: no device, no clock, no file but the ones named. */
-#ifndef PLIMSOLL_PLAN_H
-#define PLIMSOLL_PLAN_H
-
 #ifndef PLIMSOLL_H
 #include "plimsoll.h"
 #endif
+
+#ifndef PLIMSOLL_PLAN_H
+#define PLIMSOLL_PLAN_H
 
 /* ---- what a byte is for -----------------------------------------------------------------------------------
  */

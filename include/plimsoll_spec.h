@@ -1,11 +1,11 @@
 /* plimsoll_spec.h - what a model is: every dimension and convention, read from its config.json.
  * Part of plimsoll.h. */
-#ifndef PLIMSOLL_SPEC_H
-#define PLIMSOLL_SPEC_H
-
 #ifndef PLIMSOLL_H
 #include "plimsoll.h"
 #endif
+
+#ifndef PLIMSOLL_SPEC_H
+#define PLIMSOLL_SPEC_H
 
 #define PLIM_MAX_LAYERS 1024
 
