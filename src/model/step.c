@@ -48,6 +48,7 @@ static void batch_layout(walk *w)
     b->start = plim_arena_push(a, PLIM_MEM_BATCH, "batch.start", PLIM_I64, 1, sh->o.documents + 1);
     b->cos = plim_arena_push(a, PLIM_MEM_BATCH, "batch.cos", sh->stat, sh->T, sh->spec->rope.rotary_dim / 2);
     b->sin = plim_arena_push(a, PLIM_MEM_BATCH, "batch.sin", sh->stat, sh->T, sh->spec->rope.rotary_dim / 2);
+    b->scalars = plim_arena_push(a, PLIM_MEM_BATCH, "batch.scalars", PLIM_F64, 1, 8);
     b->chunks =
         plim_arena_push_bytes(a, PLIM_MEM_BATCH, "batch.chunks", sizeof(plim_chunk) * (size_t)sh->all_chunks);
 }
