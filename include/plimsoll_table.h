@@ -94,7 +94,7 @@ typedef struct plim_next {
     plim_next_kind kind;
     const plim_choice *choice; /* the choice to prove; NULL with PLIM_NEXT_CHANGE when nothing would help */
     char text[512];            /* a sentence */
-    char command[512];         /* "" if none */
+    char command[640];         /* "" if none */
 } plim_next;
 
 typedef struct plim_table {
