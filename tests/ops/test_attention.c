@@ -25,7 +25,7 @@ static const shape shapes[] = {
     {2, 1, 256, 2, {130, 33}, 1},
     {1, 1, 3, 5, {0, 5, 0, 0, 1}, 1},
     {2, 1, 4, 2, {700, 3}, 1},     /* several key blocks */
-    {6, 3, 32, 2, {257, 300}, 30}, /* peaked rows */
+    {4, 2, 16, 2, {257, 140}, 30}, /* peaked rows */
     {2, 2, 8, 1, {0}, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
