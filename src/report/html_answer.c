@@ -41,21 +41,50 @@ static void carriers(plim_report *r, int64_t s)
     plim_writer_printf(r->w, listed > 1 ? ", cheapest first." : ".");
 }
 
-/* What every card that does not carry length top (-1: there is none) carries instead. */
+/* Whether two cards carry the same, with and without margin. */
+static bool alike(const plim_table *t, int64_t a, int64_t b)
+{
+    return plim_report_longest(t, a, PLIM_FITS) == plim_report_longest(t, b, PLIM_FITS) &&
+           plim_report_longest(t, a, PLIM_TIGHT) == plim_report_longest(t, b, PLIM_TIGHT);
+}
+
+/* The cards that carry what card `first` does, named together; how many. */
+static int64_t name_alike(plim_report *r, int64_t first)
+{
+    const plim_table *t = r->t;
+    int64_t all = 0, named = 0;
+    for (int64_t k = first; k < t->request.card_count; k++) all += alike(t, first, k);
+    for (int64_t k = first; k < t->request.card_count; k++) {
+        if (!alike(t, first, k)) continue;
+        plim_writer_printf(r->w, "%s", named == 0 ? "" : named == all - 1 ? " and " : ", ");
+        card_name(r, k);
+        named++;
+    }
+    return all;
+}
+
+static bool named_before(const plim_table *t, int64_t k)
+{
+    for (int64_t i = 0; i < k; i++)
+        if (alike(t, i, k)) return true;
+    return false;
+}
+
+/* What the cards that do not carry length top carry instead, longest first. */
 static void others(plim_report *r, int64_t top)
 {
     const plim_table *t = r->t;
     bool any = false;
-    for (int64_t s = top; s >= -1; s--) {
+    for (int64_t s = top - 1; s >= -1; s--) {
         for (int64_t k = 0; k < t->request.card_count; k++) {
-            int64_t fits = plim_report_longest(t, k, PLIM_FITS),
-                    tight = plim_report_longest(t, k, PLIM_TIGHT);
-            if (fits != s || fits == top) continue;
+            int64_t tight = plim_report_longest(t, k, PLIM_TIGHT);
+            if (plim_report_longest(t, k, PLIM_FITS) != s || named_before(t, k)) continue;
             plim_writer_printf(r->w, any ? "; " : " ");
-            card_name(r, k);
-            plim_writer_printf(r->w, fits < 0 ? " carries none of them" : " carries up to ");
-            if (fits >= 0) plim_report_count(r, t->request.seq_tokens[fits]);
-            if (tight > fits) {
+            int64_t cards = name_alike(r, k);
+            plim_writer_printf(r->w, cards > 1 ? " carry " : " carries ");
+            plim_writer_printf(r->w, s < 0 ? "none of the lengths" : "up to ");
+            if (s >= 0) plim_report_count(r, t->request.seq_tokens[s]);
+            if (tight > s) {
                 plim_writer_printf(r->w, ", and ");
                 plim_report_count(r, t->request.seq_tokens[tight]);
                 plim_writer_printf(r->w, " without margin");

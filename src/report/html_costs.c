@@ -8,47 +8,22 @@ static void name_cell(plim_report *r, const plim_card *card)
     plim_writer_printf(r->w, "</th>");
 }
 
-static void step_row(plim_report *r, const plim_choice *c)
+/* The pass over the data reckoned at this choice's length; NULL: none is. */
+static const plim_run *run_of(const plim_table *t, const plim_choice *c)
 {
-    name_cell(r, c->card);
-    plim_writer_printf(r->w, "<td>");
-    plim_report_count(r, c->options.seq_tokens);
-    plim_writer_printf(
-        r->w, "</td><td>$%.2f</td><td>$%.2f</td><td>%.1f</td><td>%.0f</td><td>%.0f %%</td><td>%.1f</td>",
-        c->usd_per_million_tokens, c->card->usd_per_h, c->time.step_s, c->time.tokens_per_s,
-        c->time.step_s > 0 ? 100 * c->time.recompute_s / c->time.step_s : 0, c->time.link_wait_s);
-    plim_report_verdict_cell(r, c->verdict);
-    plim_writer_printf(r->w, "</tr>\n");
+    for (int64_t i = 0; i < t->run_count; i++)
+        if (t->runs[i].card == c->card && t->runs[i].seq_tokens == c->options.seq_tokens) return &t->runs[i];
+    return NULL;
 }
 
-static void step_table(plim_report *r)
+static bool runs_by_length(const plim_table *t)
 {
-    const plim_table *t = r->t;
-    bool any = false;
-    for (int64_t s = 0; s < t->request.seq_count && t->best; s++) {
-        for (int64_t k = -1; (k = plim_report_next_cheapest(t, s, PLIM_TIGHT, k)) >= 0; any = true) {
-            if (!any)
-                plim_writer_printf(
-                    r->w, "<h3>One step</h3>\n<p class=\"dim\">By the roofline of the card's rates; cheapest "
-                          "first at every length.</p>\n<div class=\"scroll\"><table>\n<thead><tr>"
-                          "<th scope=\"col\" class=\"l\">card</th><th scope=\"col\">tokens</th>"
-                          "<th scope=\"col\">$ a million<br>tokens</th><th scope=\"col\">$ an hour</th>"
-                          "<th scope=\"col\">seconds<br>a step</th><th scope=\"col\">tokens<br>a second</th>"
-                          "<th scope=\"col\">recomputing</th><th scope=\"col\">waits for<br>host link, s</th>"
-                          "<th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n");
-            step_row(r, &t->best[s * t->request.card_count + k]);
-        }
-    }
-    if (any) plim_writer_printf(r->w, "</tbody></table></div>\n");
+    return t->run_count > 0 && t->runs[0].seq_tokens > 0;
 }
 
-static void run_row(plim_report *r, const plim_run *run)
+static void run_cells(plim_report *r, const plim_run *run)
 {
-    name_cell(r, run->card);
-    plim_writer_printf(r->w, "<td>");
-    if (run->seq_tokens) plim_report_count(r, run->seq_tokens);
-    else plim_writer_printf(r->w, r->t->request.trainer == PLIM_TRAINER_NOTE ? "any" : "the data's");
-    plim_writer_printf(r->w, "</td><td title=\"%.4f to %.4f hours\">", run->hours, run->hours_slow);
+    plim_writer_printf(r->w, "<td title=\"%.4f to %.4f hours\">", run->hours, run->hours_slow);
     plim_report_duration(r, run->hours * 3600);
     if (run->hours_slow > run->hours) {
         plim_writer_printf(r->w, " to ");
@@ -56,25 +31,91 @@ static void run_row(plim_report *r, const plim_run *run)
     }
     plim_writer_printf(r->w, "</td><td title=\"%.4f to %.4f USD\">$%.2f", run->usd, run->usd_slow, run->usd);
     if (run->usd_slow > run->usd) plim_writer_printf(r->w, " to $%.2f", run->usd_slow);
-    plim_writer_printf(r->w, "</td></tr>\n");
+    plim_writer_printf(r->w, "</td>");
 }
 
+static void step_row(plim_report *r, const plim_choice *c)
+{
+    const plim_run *run = run_of(r->t, c);
+    name_cell(r, c->card);
+    plim_report_verdict_cell(r, c->verdict);
+    plim_writer_printf(r->w, "<td title=\"%.6f USD\"><b>$%.2f</b></td><td>$%.2f</td><td title=\"%.6f s\">",
+                       c->usd_per_million_tokens, c->usd_per_million_tokens, c->card->usd_per_h,
+                       c->time.step_s);
+    plim_report_duration(r, c->time.step_s);
+    plim_writer_printf(r->w, "</td><td>");
+    plim_report_exact(r, (int64_t)(c->time.tokens_per_s + 0.5));
+    plim_writer_printf(r->w, "</td><td>%.0f %%</td>",
+                       c->time.step_s > 0 ? 100 * c->time.recompute_s / c->time.step_s : 0);
+    if (run) run_cells(r, run);
+    else if (runs_by_length(r->t)) plim_writer_printf(r->w, "<td></td><td></td>");
+    plim_writer_printf(r->w, "</tr>\n");
+}
+
+static void step_head(plim_report *r)
+{
+    const plim_table *t = r->t;
+    plim_writer_printf(
+        r->w, "<p class=\"dim\">One step of one sequence by the roofline of the card's rates; cheapest first "
+              "at every length.");
+    if (runs_by_length(t)) {
+        plim_writer_printf(r->w, " A pass over ");
+        plim_report_exact(r, (int64_t)t->request.workload.tokens);
+        plim_writer_printf(r->w, " tokens: from the roofline to %.0f %% of its rates.",
+                           100 * PLIM_SLOW_SHARE);
+    }
+    plim_writer_printf(
+        r->w,
+        "</p>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"l\">card</th>"
+        "<th scope=\"col\">verdict</th><th scope=\"col\">$ a million<br>tokens</th>"
+        "<th scope=\"col\">$ an hour</th><th scope=\"col\">step</th>"
+        "<th scope=\"col\">tokens<br>a second</th><th scope=\"col\">recomputing</th>"
+        "%s</tr></thead>\n",
+        runs_by_length(t) ? "<th scope=\"col\">a pass</th><th scope=\"col\">costs</th>" : "");
+}
+
+static void step_table(plim_report *r)
+{
+    const plim_table *t = r->t;
+    bool any = false;
+    for (int64_t s = 0; s < t->request.seq_count && t->best; s++) {
+        if (plim_report_next_cheapest(t, s, PLIM_TIGHT, -1) < 0) continue;
+        if (!any) step_head(r);
+        any = true;
+        plim_report_group(r, t->request.seq_tokens[s], runs_by_length(t) ? 9 : 7);
+        for (int64_t k = -1; (k = plim_report_next_cheapest(t, s, PLIM_TIGHT, k)) >= 0;)
+            step_row(r, &t->best[s * t->request.card_count + k]);
+        plim_writer_printf(r->w, "</tbody>\n");
+    }
+    if (any) plim_writer_printf(r->w, "</table></div>\n");
+}
+
+static void run_row(plim_report *r, const plim_run *run)
+{
+    name_cell(r, run->card);
+    run_cells(r, run);
+    plim_writer_printf(r->w, "</tr>\n");
+}
+
+/* Runs that are not those of a length: at the data's own lengths, or at a note's speed. */
 static void run_table(plim_report *r)
 {
     const plim_table *t = r->t;
-    if (!t->run_count) return;
+    if (!t->run_count || runs_by_length(t)) return;
     plim_writer_printf(r->w, "<h3>One pass over ");
     plim_report_exact(r, (int64_t)t->request.workload.tokens);
     if (t->request.trainer == PLIM_TRAINER_NOTE)
         plim_writer_printf(r->w, " tokens</h3>\n<p class=\"dim\">At the speeds that the note names.</p>\n");
     else
-        plim_writer_printf(r->w,
-                           " tokens</h3>\n<p class=\"dim\">From the roofline to %.0f %% of its rates.</p>\n",
-                           100 * PLIM_SLOW_SHARE);
-    plim_writer_printf(
-        r->w, "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"l\">card</th>"
-              "<th scope=\"col\">sample length</th><th scope=\"col\">time</th><th scope=\"col\">cost</th>"
-              "</tr></thead>\n<tbody>\n");
+        plim_writer_printf(
+            r->w,
+            " tokens</h3>\n<p class=\"dim\">Every sample at its own length; from the roofline to %.0f %% "
+            "of its rates.</p>\n",
+            100 * PLIM_SLOW_SHARE);
+    plim_writer_printf(r->w,
+                       "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\" class=\"l\">card</th>"
+                       "<th scope=\"col\">time</th><th scope=\"col\">cost</th>"
+                       "</tr></thead>\n<tbody>\n");
     for (int64_t i = 0; i < t->run_count; i++) run_row(r, &t->runs[i]);
     plim_writer_printf(r->w, "</tbody></table></div>\n");
 }

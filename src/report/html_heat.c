@@ -31,11 +31,11 @@ static void explain(plim_report *r)
     else
         plim_writer_printf(r->w,
                            "Peak GiB of the placement that needs least; all four are in the table below.");
-    plim_writer_printf(
-        r->w,
-        " %s fits: within the usable share. %s tight: within the card, no margin. %s no: neither, or "
-        "more host memory than there is.",
-        plim_report_mark(PLIM_FITS), plim_report_mark(PLIM_TIGHT), plim_report_mark(PLIM_NO));
+    plim_writer_printf(r->w,
+                       " %s&nbsp;fits: within the usable share. %s&nbsp;tight: within the card, no margin. "
+                       "%s&nbsp;no: neither, or "
+                       "more host memory than there is.",
+                       plim_report_mark(PLIM_FITS), plim_report_mark(PLIM_TIGHT), plim_report_mark(PLIM_NO));
 }
 
 void plim_report_heat(plim_report *r)

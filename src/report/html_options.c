@@ -12,14 +12,18 @@ static void layers_cell(plim_report *r, int64_t some)
                        (long long)layers);
 }
 
+static const char *attention_output(const plim_table *t, const plim_options *o)
+{
+    if (o->kept_layers >= t->request.spec->layers) return "no recompute";
+    return o->keep_attention_output ? "kept" : "redone";
+}
+
 static void option_row(plim_report *r, const plim_choice *c)
 {
     const plim_options *o = &c->options;
     plim_writer_printf(r->w, "<tr><th scope=\"row\">");
     plim_html_text(r->w, c->card->name);
-    plim_writer_printf(r->w, "</th><td>");
-    plim_report_count(r, o->seq_tokens);
-    plim_writer_printf(r->w, "</td>");
+    plim_writer_printf(r->w, "</th>");
     plim_report_verdict_cell(r, c->verdict);
     plim_writer_printf(r->w, "<td class=\"l\">%s</td>",
                        c->shortage == PLIM_SHORT_OF_DEVICE ? "device memory"
@@ -35,7 +39,7 @@ static void option_row(plim_report *r, const plim_choice *c)
                        (double)c->host_budget_bytes / PLIM_REPORT_GIB);
     layers_cell(r, o->host_checkpoints);
     layers_cell(r, o->kept_layers);
-    plim_writer_printf(r->w, "<td>%s</td><td>", o->keep_attention_output ? "kept" : "redone");
+    plim_writer_printf(r->w, "<td>%s</td><td>", attention_output(r->t, o));
     plim_report_exact(r, o->tile_tokens);
     plim_writer_printf(r->w, "</td><td>");
     if (o->loss_rows == PLIM_FULL_LOGITS) plim_writer_printf(r->w, "all");
@@ -52,16 +56,21 @@ void plim_report_options(plim_report *r)
         r->w,
         "<section>\n<h2>Best options</h2>\n<p class=\"dim\">The fastest that fit each card. A no shows the "
         "options that need least, and what they are short of.</p>\n<div class=\"scroll\"><table>\n<thead>"
-        "<tr><th scope=\"col\" class=\"l\">card</th><th scope=\"col\">tokens</th>"
+        "<tr><th scope=\"col\" class=\"l\">card</th>"
         "<th scope=\"col\">verdict</th><th scope=\"col\" class=\"l\">short of</th>"
         "<th scope=\"col\">peak<br>GiB</th><th scope=\"col\">usable<br>GiB</th>"
         "<th scope=\"col\">host<br>GiB</th><th scope=\"col\">host usable<br>GiB</th>"
         "<th scope=\"col\">layer inputs<br>on the host</th><th scope=\"col\">layers<br>kept</th>"
         "<th scope=\"col\">attention<br>output</th><th scope=\"col\">tile<br>tokens</th>"
         "<th scope=\"col\">loss<br>rows</th><th scope=\"col\">embedding<br>on</th>"
-        "<th scope=\"col\">attention<br>kernel</th></tr></thead>\n<tbody>\n");
-    for (int64_t i = 0; i < t->request.seq_count * t->request.card_count; i++) option_row(r, &t->best[i]);
-    plim_writer_printf(r->w, "</tbody></table></div>\n</section>\n");
+        "<th scope=\"col\">attention<br>kernel</th></tr></thead>\n");
+    for (int64_t s = 0; s < t->request.seq_count; s++) {
+        plim_report_group(r, t->request.seq_tokens[s], 14);
+        for (int64_t k = 0; k < t->request.card_count; k++)
+            option_row(r, &t->best[s * t->request.card_count + k]);
+        plim_writer_printf(r->w, "</tbody>\n");
+    }
+    plim_writer_printf(r->w, "</table></div>\n</section>\n");
 }
 
 /* ---- fixed rows -----------------------------------------------------------------------------------------

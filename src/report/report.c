@@ -104,6 +104,14 @@ void plim_report_verdict_cell(plim_report *r, plim_verdict v)
                        plim_verdict_name(v));
 }
 
+void plim_report_group(plim_report *r, int64_t seq_tokens, int columns)
+{
+    plim_writer_printf(r->w, "<tbody>\n<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"%d\"><span>",
+                       columns);
+    plim_report_count(r, seq_tokens);
+    plim_writer_printf(r->w, " tokens</span></th></tr>\n");
+}
+
 const char *plim_report_part_label(const plim_table *t, int m)
 {
     if (t->request.trainer == PLIM_TRAINER_PLIMSOLL) return plim_component_label((plim_component)m);

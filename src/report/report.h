@@ -48,6 +48,9 @@ void plim_report_exact(plim_report *r, int64_t n);             /* "64,000" */
 void plim_report_duration(plim_report *r, double s);           /* "4.2 s" */
 void plim_report_verdict_cell(plim_report *r, plim_verdict v); /* a td: mark and word */
 
+/* Opens a tbody whose first row names a length; the caller closes it. */
+void plim_report_group(plim_report *r, int64_t seq_tokens, int columns);
+
 /* Components of a peak as the page shows them: of a choice, or of a formula's row, whose recomputation takes
  * the place of PLIM_MEM_MLP. */
 const char *plim_report_part_label(const plim_table *t, int m);

@@ -5,6 +5,7 @@
  */
 #include "report/report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BAR_PX       64 /* one bar with its two lines of text */
@@ -17,6 +18,7 @@ typedef struct bar {
     int64_t seq_tokens, row;
     double gib[PLIM_COMPONENT_COUNT];
     double peak_gib, usable_gib, whole_gib;
+    plim_verdict verdict;
 } bar;
 
 typedef struct scale {
@@ -53,6 +55,7 @@ static bool bar_of(const plim_table *t, int64_t i, bar *out)
     if (s < 0) return false;
     const plim_choice *c = &t->best[s * t->request.card_count + i];
     b.card = c->card;
+    b.verdict = c->verdict;
     b.seq_tokens = c->options.seq_tokens;
     for (int m = 0; m < PLIM_COMPONENT_COUNT; m++)
         b.gib[m] = (double)c->footprint.device_peak.component_bytes[m] / PLIM_REPORT_GIB;
@@ -107,14 +110,26 @@ static void bar_text(plim_report *r, const bar *b, int y)
     plim_writer_printf(r->w, "</text><text class=\"dim halo\" x=\"0\" y=\"%d\">", y + 29);
     plim_report_count(r, b->seq_tokens);
     plim_writer_printf(r->w, ": %.1f", b->peak_gib);
-    if (b->card) plim_writer_printf(r->w, " of %.1f GiB usable, card %.1f", b->usable_gib, b->whole_gib);
+    if (b->card)
+        plim_writer_printf(r->w, " of %.1f GiB usable, card %.1f%s", b->usable_gib, b->whole_gib,
+                           b->verdict == PLIM_TIGHT ? ", tight" : "");
     else plim_writer_printf(r->w, " GiB");
     plim_writer_printf(r->w, "</text>\n");
 }
 
+/* The key's words: they fit where the whole label does not. */
+static void short_label(const plim_table *t, int m, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "%s",
+             t->best ? plim_component_key((plim_component)m) : plim_report_part_label(t, m));
+    for (; *out; out++)
+        if (*out == '_') *out = ' ';
+}
+
 static void segment(plim_report *r, const bar *b, const scale *s, int m, double from_gib, int y)
 {
-    const char *label = b->card ? plim_component_key((plim_component)m) : plim_report_part_label(r->t, m);
+    char label[64];
+    short_label(r->t, m, label, sizeof label);
     double x = 100 * from_gib / s->most_gib, width = 100 * b->gib[m] / s->most_gib;
     plim_writer_printf(
         r->w,
