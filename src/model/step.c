@@ -174,17 +174,19 @@ static void forward_layer(walk *w, int64_t layer)
     input_layout(w, layer + 1);
     l->output = layer_at(w, layer + 1)->input;
 
-    plim_mark work = plim_arena_mark(a);
+    plim_mark work = plim_arena_mark(a), mlp = work;
     if (attention) {
         l->attention_made = l->attention;
-        if (!kept) plim_attention_qkv_layout(a, sh, PLIM_MEM_ATTENTION, &l->attention_made);
         if (!kept && !output_stays_on_device(sh, layer))
             plim_attention_o_layout(a, sh, PLIM_MEM_ATTENTION, &l->attention_made);
+        /* The copy to the host runs beside the MLP, whose scratch therefore stands above what is copied. */
+        if (l->o_host.rows > 0) mlp = plim_arena_mark(a);
+        if (!kept) plim_attention_qkv_layout(a, sh, PLIM_MEM_ATTENTION, &l->attention_made);
         plim_attention_fwd_layout(a, sh, &l->attention_fwd);
     } else {
         plim_delta_fwd_layout(a, sh, kept, &l->delta_fwd);
     }
-    plim_arena_pop(a, &work);
+    plim_arena_pop(a, &mlp);
     plim_mlp_fwd_layout(a, sh, kept, &l->mlp_fwd);
     plim_arena_pop(a, &work);
     end_phase(w, PLIM_PHASE_FORWARD, layer);

@@ -261,6 +261,10 @@ static void check_forward(watch *w, int64_t layer)
     put_left_behind(w, &s, layer);
     put_stream(w, &s, "output", l->output);
     set mixer = s, mlp = s;
+    if (l->o_host.rows) { /* its copy runs beside the MLP */
+        put(&mlp, "o on its way to the host", l->attention_made.o);
+        put(&mlp, "lse on its way to the host", l->attention_made.lse);
+    }
     if (l->input.data == l->output.data) fail_msg("a layer's output lies on its input");
     if (attention) {
         const plim_attention_saved *made = &l->attention_made;
