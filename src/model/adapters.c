@@ -13,7 +13,7 @@ static void place(walk *w, plim_target target, bool is_b, int64_t rows, int64_t 
 {
     int64_t n = rows * cols;
     plim_adapter_tensor t = {w->layer, target, is_b, false, rows, cols, w->totals.elements, -1};
-    if (w->adam_bits == 8 && n < PLIM_ADAM_SMALL_BELOW) {
+    if (w->adam_bits == 8 && unpadded < PLIM_ADAM_SMALL_BELOW) {
         t.small_states = true;
         t.small_offset = w->totals.small_elements;
         w->totals.small_elements += n;

@@ -7,7 +7,7 @@
 #include "model/linear.h"
 
 #define PLIM_ADAM_BLOCK       256 /* elements that share a scale; also what every tensor's start is aligned to */
-#define PLIM_ADAM_SMALL_BELOW 4096 /* tensors of fewer elements keep 32-bit states */
+#define PLIM_ADAM_SMALL_BELOW 4096 /* tensors of fewer elements, unpadded, keep 32-bit states */
 
 /* One adapter tensor: lora_A [rank, in] or lora_B [out, rank], the rank padded. */
 typedef struct plim_adapter_tensor {
