@@ -111,8 +111,7 @@ static void input_layout(walk *w, int64_t layer)
 {
     plim_layer_step *l = layer_at(w, layer);
     bool last = layer == w->sh->last_layer;
-    l->before_input = plim_arena_mark(&w->mem->device);
-    l->input_host = (plim_tensor){0};
+    *l = (plim_layer_step){.before_input = plim_arena_mark(&w->mem->device)}; /* nothing of an earlier walk */
     /* The output of a last layer that was itself offloaded takes the ring's other slot. */
     if (plim_shape_input_on_host(w->sh, last ? layer - 1 : layer)) {
         l->input = w->step->ring[layer & 1];
@@ -129,7 +128,6 @@ static void attention_kept_output(walk *w, int64_t layer)
 {
     const plim_shape *sh = w->sh;
     plim_layer_step *l = layer_at(w, layer);
-    l->o_host = l->lse_host = (plim_tensor){0};
     if (!sh->o.keep_attention_output || plim_shape_is_kept(sh, layer)) return;
     if (!plim_shape_input_on_host(sh, layer)) {
         plim_attention_o_layout(&w->mem->device, sh, PLIM_MEM_ATTENTION_OUTPUT, &l->attention);

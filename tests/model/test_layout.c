@@ -407,6 +407,43 @@ TEST(pushes_stand_on_one_another_and_the_highest_end_is_the_peak)
     test_ctx_close(c);
 }
 
+/* A step's views are those of its last walk: nothing of other options is left in them. */
+TEST(a_second_walk_forgets_the_first)
+{
+    UNUSED_STATE;
+    plim_ctx *c = test_ctx_open();
+    for (uint64_t seed = 0; seed < CASES; seed++) {
+        layout_case *fresh = layout_open(c, seed, false), *used = layout_open(c, seed, false);
+        plim_options other = used->options;
+        other.kept_layers = used->spec.layers - used->shape.o.kept_layers;
+        other.host_checkpoints = used->spec.layers - used->shape.o.host_checkpoints;
+        other.keep_attention_output = !other.keep_attention_output;
+        CHECK_OK(c, plim_shape_init(c, &used->spec, &other, &used->shape));
+        layout_dry(used);
+        used->shape = fresh->shape;
+        layout_dry(used);
+        layout_dry(fresh);
+        for (int64_t i = 0; i < fresh->spec.layers; i++) {
+            const plim_layer_step *x = &used->step.layers[i], *y = &fresh->step.layers[i];
+            const plim_tensor pairs[][2] = {{x->gate_up, y->gate_up},
+                                            {x->x1, y->x1},
+                                            {x->input_host, y->input_host},
+                                            {x->o_host, y->o_host},
+                                            {x->lse_host, y->lse_host},
+                                            {x->attention.o, y->attention.o},
+                                            {x->attention_again.h, y->attention_again.h},
+                                            {x->delta_again.h, y->delta_again.h}};
+            for (size_t j = 0; j < sizeof pairs / sizeof *pairs; j++)
+                if (pairs[j][0].rows != pairs[j][1].rows || pairs[j][0].cols != pairs[j][1].cols)
+                    fail_msg("seed %llu, layer %lld: view %zu is of another walk", (unsigned long long)seed,
+                             (long long)i, j);
+        }
+        layout_close(fresh);
+        layout_close(used);
+    }
+    test_ctx_close(c);
+}
+
 /* ---- paint ---- */
 
 static void scribble_device(void *user, const plim_arena_entry *e)
@@ -537,6 +574,7 @@ int main(void)
         cmocka_unit_test(live_is_dry_to_the_byte_and_a_byte_less_is_too_little),
         cmocka_unit_test(what_is_in_use_together_never_overlaps),
         cmocka_unit_test(pushes_stand_on_one_another_and_the_highest_end_is_the_peak),
+        cmocka_unit_test(a_second_walk_forgets_the_first),
         cmocka_unit_test(nothing_overwrites_what_a_backward_pass_reads),
     };
     return RUN_TESTS(table);
