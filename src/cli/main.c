@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const plim_cli_command *const commands[] = {&plim_command_plan};
+static const plim_cli_command *const commands[] = {&plim_command_plan, &plim_command_random_model};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static void help(FILE *to)
@@ -14,7 +14,7 @@ static void help(FILE *to)
             PLIM_VERSION);
     for (size_t i = 0; i < COMMANDS; i++) {
         const char *summary = commands[i]->summary;
-        fprintf(to, "  %-10s %.*s\n", commands[i]->name, (int)strcspn(summary, "\n"), summary);
+        fprintf(to, "  %-12s %.*s\n", commands[i]->name, (int)strcspn(summary, "\n"), summary);
     }
     fprintf(to, "\nplimsoll COMMAND --help explains one; plimsoll --version tells the version.\n"
                 "Exit codes: 0 done, 1 failed, 2 not understood, 3 does not fit.\n");
