@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/context.h"
+#include "model/working_copy.h"
 
 #define CLIP_EPS 1e-6 /* as torch.nn.utils.clip_grad_norm_ */
 
@@ -37,7 +38,8 @@ plim_status plim_training_reset_states(plim_training *t)
     return PLIM_OK;
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------------------- */
+/* ---- gradients
+ * -------------------------------------------------------------------------------------------------------- */
 
 static plim_status read_scalar(plim_engine *e, int slot, double *out)
 {
@@ -79,8 +81,8 @@ static void find_non_finite(void *user, const plim_adapter_tensor *t)
 static void walk_adapters(const plim_engine *e, plim_adapter_visit visit, void *user)
 {
     const plim_shape *sh = e->sh;
-    plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, sh->first_layer, sh->last_layer,
-                       visit, user);
+    plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, sh->first_layer,
+                       sh->last_layer, visit, user);
 }
 
 static plim_status refuse_gradient(plim_training *t, const plim_sample *samples, int64_t count)
@@ -88,14 +90,16 @@ static plim_status refuse_gradient(plim_training *t, const plim_sample *samples,
     finder f = {.engine = t->engine};
     walk_adapters(t->engine, find_non_finite, &f);
     if (f.status) return f.status;
-    return plim_fail(t->engine->ctx, PLIM_E_NUMERIC,
-                     "step %lld: the gradient is not finite, first in layer %lld %s.%s (samples %lld to %lld); parameters "
-                     "and optimiser states are as before the step",
-                     (long long)t->step + 1, (long long)f.found.layer, plim_target_name(f.found.target),
-                     f.found.is_b ? "lora_B" : "lora_A", (long long)samples[0].id, (long long)samples[count - 1].id);
+    return plim_fail(
+        t->engine->ctx, PLIM_E_NUMERIC,
+        "step %lld: the gradient is not finite, first in layer %lld %s.%s (samples %lld to %lld); parameters "
+        "and optimiser states are as before the step",
+        (long long)t->step + 1, (long long)f.found.layer, plim_target_name(f.found.target),
+        f.found.is_b ? "lora_B" : "lora_A", (long long)samples[0].id, (long long)samples[count - 1].id);
 }
 
-plim_status plim_training_gradients(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out)
+plim_status plim_training_gradients(plim_training *t, const plim_sample *samples, int64_t count,
+                                    plim_step_result *out)
 {
     plim_engine *e = t->engine;
     plim_step_result r = {.step = t->step + 1};
@@ -107,8 +111,9 @@ plim_status plim_training_gradients(plim_training *t, const plim_sample *samples
         r.tokens += samples[i].sequence.start[samples[i].sequence.documents];
     }
     if (r.labelled_rows == 0)
-        return plim_fail(e->ctx, PLIM_E_RANGE, "step %lld: none of its %lld samples has a position to train on",
-                         (long long)r.step, (long long)count);
+        return plim_fail(e->ctx, PLIM_E_RANGE,
+                         "step %lld: none of its %lld samples has a position to train on", (long long)r.step,
+                         (long long)count);
     TRY(plim_engine_zero(e));
     e->training = true;
     for (int64_t i = 0; i < count; i++) {
@@ -117,10 +122,11 @@ plim_status plim_training_gradients(plim_training *t, const plim_sample *samples
         TRY(plim_pass_train(e));
         TRY(read_scalar(e, PLIM_SCALAR_LOSS, &after));
         if (!isfinite(after))
-            return plim_fail(e->ctx, PLIM_E_NUMERIC,
-                             "step %lld: the loss of sample %lld is not finite; parameters and optimiser states are as "
-                             "before the step",
-                             (long long)r.step, (long long)samples[i].id);
+            return plim_fail(
+                e->ctx, PLIM_E_NUMERIC,
+                "step %lld: the loss of sample %lld is not finite; parameters and optimiser states are as "
+                "before the step",
+                (long long)r.step, (long long)samples[i].id);
         before = after;
     }
     r.loss = before / r.weight_sum;
@@ -132,7 +138,9 @@ plim_status plim_training_gradients(plim_training *t, const plim_sample *samples
     return PLIM_OK;
 }
 
-/* ---- update ----------------------------------------------------------------------------------------------------------- */
+/* ---- update
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct updater {
     plim_training *trainer;
@@ -164,7 +172,8 @@ static void update_tensor(void *user, const plim_adapter_tensor *t)
     u->status = e->ops->adamw(e->device, &args);
 }
 
-plim_status plim_training_step(plim_training *t, const plim_sample *samples, int64_t count, plim_step_result *out)
+plim_status plim_training_step(plim_training *t, const plim_sample *samples, int64_t count,
+                               plim_step_result *out)
 {
     plim_step_result r;
     const plim_hyper *h = &t->hyper;
@@ -179,7 +188,8 @@ plim_status plim_training_step(plim_training *t, const plim_sample *samples, int
                   .grad_scale = 1,
                   .step = r.step},
                  PLIM_OK};
-    if (h->clip_norm > 0 && r.gradient_norm > h->clip_norm) u.args.grad_scale = h->clip_norm / (r.gradient_norm + CLIP_EPS);
+    if (h->clip_norm > 0 && r.gradient_norm > h->clip_norm)
+        u.args.grad_scale = h->clip_norm / (r.gradient_norm + CLIP_EPS);
     walk_adapters(t->engine, update_tensor, &u);
     TRY(u.status);
     t->step = r.step;
@@ -187,8 +197,8 @@ plim_status plim_training_step(plim_training *t, const plim_sample *samples, int
     return plim_training_refresh(t);
 }
 
-plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples, int64_t count, double *loss_sum,
-                                  double *weight_sum)
+plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples, int64_t count,
+                                   double *loss_sum, double *weight_sum)
 {
     plim_engine *e = t->engine;
     double weights = 0, sum;
@@ -204,5 +214,12 @@ plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples,
     TRY(read_scalar(e, PLIM_SCALAR_LOSS, &sum));
     *loss_sum = sum;
     *weight_sum = weights;
+    return PLIM_OK;
+}
+
+plim_status plim_training_refresh(plim_training *t)
+{
+    plim_engine *e = t->engine;
+    plim_working_copy(e->sh, e->step->adapters.master, e->lora_scale, e->step->weights);
     return PLIM_OK;
 }
