@@ -59,10 +59,10 @@ typedef struct plim_adapter_save_args {
 } plim_adapter_save_args;
 
 /* Writes a folder beside and renames it, so that it is complete or absent.  Tensors are in the order of their
- * names.  Errors: PLIM_E_IO (also when the folder holds something); PLIM_E_MISMATCH (no tensors; a key the base does
- * not have); PLIM_E_NUMERIC (an element is not finite, or too large for dtype); PLIM_E_RANGE (trained, and a
- * lora_B is all zero; padding that is not zero; a path too long); PLIM_E_FORMAT (base_model is not UTF-8);
- * PLIM_E_OOM_HOST. */
+ * names.  Errors: PLIM_E_IO (also when the folder holds something); PLIM_E_MISMATCH (no tensors; a key the
+ * base does not have); PLIM_E_NUMERIC (an element is not finite, or too large for dtype); PLIM_E_RANGE
+ * (trained, and a lora_B is all zero; padding that is not zero; a path too long); PLIM_E_FORMAT (base_model
+ * is not UTF-8); PLIM_E_OOM_HOST. */
 plim_status plim_adapter_save(plim_ctx *c, const plim_adapter_save_args *a);
 
 #endif
