@@ -12,9 +12,19 @@ static void layers_cell(plim_report *r, int64_t some)
                        (long long)layers);
 }
 
+/* With what a no is short of. */
+static void verdict_cell(plim_report *r, const plim_choice *c)
+{
+    const char *short_of = c->shortage == PLIM_SHORT_OF_DEVICE ? ": device"
+                           : c->shortage == PLIM_SHORT_OF_HOST ? ": host RAM"
+                                                               : "";
+    plim_writer_printf(r->w, "<td class=\"v %s l\">%s %s%s</td>", plim_verdict_name(c->verdict),
+                       plim_report_mark(c->verdict), plim_verdict_name(c->verdict), short_of);
+}
+
 static const char *attention_output(const plim_table *t, const plim_options *o)
 {
-    if (o->kept_layers >= t->request.spec->layers) return "no recompute";
+    if (o->kept_layers >= t->request.spec->layers) return "\xe2\x80\x93"; /* never asked for */
     return o->keep_attention_output ? "kept" : "redone";
 }
 
@@ -24,11 +34,7 @@ static void option_row(plim_report *r, const plim_choice *c)
     plim_writer_printf(r->w, "<tr><th scope=\"row\">");
     plim_html_text(r->w, c->card->name);
     plim_writer_printf(r->w, "</th>");
-    plim_report_verdict_cell(r, c->verdict);
-    plim_writer_printf(r->w, "<td class=\"l\">%s</td>",
-                       c->shortage == PLIM_SHORT_OF_DEVICE ? "device memory"
-                       : c->shortage == PLIM_SHORT_OF_HOST ? "host memory"
-                                                           : "");
+    verdict_cell(r, c);
     plim_writer_printf(r->w, "<td title=\"%zu bytes\">%.1f</td><td title=\"%zu bytes\">%.1f</td>",
                        c->footprint.device_peak.total_bytes,
                        (double)c->footprint.device_peak.total_bytes / PLIM_REPORT_GIB, c->budget_bytes,
@@ -57,15 +63,15 @@ void plim_report_options(plim_report *r)
         "<section>\n<h2>Best options</h2>\n<p class=\"dim\">The fastest that fit each card. A no shows the "
         "options that need least, and what they are short of.</p>\n<div class=\"scroll\"><table>\n<thead>"
         "<tr><th scope=\"col\" class=\"l\">card</th>"
-        "<th scope=\"col\">verdict</th><th scope=\"col\" class=\"l\">short of</th>"
+        "<th scope=\"col\" class=\"l\">verdict</th>"
         "<th scope=\"col\">peak<br>GiB</th><th scope=\"col\">usable<br>GiB</th>"
-        "<th scope=\"col\">host<br>GiB</th><th scope=\"col\">host usable<br>GiB</th>"
+        "<th scope=\"col\">host<br>GiB</th><th scope=\"col\">usable on<br>host, GiB</th>"
         "<th scope=\"col\">layer inputs<br>on the host</th><th scope=\"col\">layers<br>kept</th>"
         "<th scope=\"col\">attention<br>output</th><th scope=\"col\">tile<br>tokens</th>"
         "<th scope=\"col\">loss<br>rows</th><th scope=\"col\">embedding<br>on</th>"
         "<th scope=\"col\">attention<br>kernel</th></tr></thead>\n");
     for (int64_t s = 0; s < t->request.seq_count; s++) {
-        plim_report_group(r, t->request.seq_tokens[s], 14);
+        plim_report_group(r, t->request.seq_tokens[s], 13);
         for (int64_t k = 0; k < t->request.card_count; k++)
             option_row(r, &t->best[s * t->request.card_count + k]);
         plim_writer_printf(r->w, "</tbody>\n");
