@@ -116,8 +116,11 @@ static plim_status check(plim_device *d, const char *op, const plim_attention_ar
     TRY(plim_cpu_view(d, op, "v", a->v, act, rows, kv_cols));
     TRY(plim_cpu_view(d, op, "lse", a->lse, stat, a->heads, rows));
     TRY(plim_cpu_docs(d, op, &a->docs, rows));
-    if (a->q.pitch <= INT32_MAX && a->k.pitch <= INT32_MAX && a->v.pitch <= INT32_MAX) return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: a pitch above %d; BLAS counts in 32 bits", op, INT32_MAX);
+    if (a->q.pitch <= PLIM_CPU_MAX_PITCH && a->k.pitch <= PLIM_CPU_MAX_PITCH &&
+        a->v.pitch <= PLIM_CPU_MAX_PITCH)
+        return PLIM_OK;
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: a pitch above %" PRId64 "; BLAS would lose count", op,
+                     PLIM_CPU_MAX_PITCH);
 }
 
 /* ---- forward
@@ -307,10 +310,11 @@ static plim_status check_bwd(plim_device *d, const char *op, const plim_attentio
     TRY(plim_cpu_view(d, op, "dq", a->dq, act, a->q.rows, a->q.cols));
     TRY(plim_cpu_view(d, op, "dk", a->dk, act, a->q.rows, a->k.cols));
     TRY(plim_cpu_view(d, op, "dv", a->dv, act, a->q.rows, a->k.cols));
-    if (a->dout.pitch <= INT32_MAX && a->dq.pitch <= INT32_MAX && a->dk.pitch <= INT32_MAX &&
-        a->dv.pitch <= INT32_MAX)
+    if (a->dout.pitch <= PLIM_CPU_MAX_PITCH && a->dq.pitch <= PLIM_CPU_MAX_PITCH &&
+        a->dk.pitch <= PLIM_CPU_MAX_PITCH && a->dv.pitch <= PLIM_CPU_MAX_PITCH)
         return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: a pitch above %d; BLAS counts in 32 bits", op, INT32_MAX);
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: a pitch above %" PRId64 "; BLAS would lose count", op,
+                     PLIM_CPU_MAX_PITCH);
 }
 
 /* With enough key heads for the threads, one visit of each tile gives all three gradients: a thread then owns

@@ -6,6 +6,10 @@
 
 #include "plimsoll.h"
 
+/* Elements from one row to the next, at most: some of OpenBLAS's kernels hold offsets over up to 64 rows in
+ * 32 bits, and address wrong memory beyond. */
+#define PLIM_CPU_MAX_PITCH ((int64_t)1 << 24)
+
 /* A row-major matrix in BLAS's terms: t F32 or F64. */
 typedef struct plim_cpu_matrix {
     const void *data;
@@ -13,8 +17,8 @@ typedef struct plim_cpu_matrix {
     bool transpose;
 } plim_cpu_matrix;
 
-/* c [m, n] = alpha a b + beta c on the calling thread; sizes and pitches fit an int (the caller checked).
- * beta 0 does not read c.  k == 0 still scales c. */
+/* c [m, n] = alpha a b + beta c on the calling thread; sizes fit an int and pitches the limit above (the
+ * caller checked). beta 0 does not read c.  k == 0 still scales c. */
 static inline void plim_cpu_blas(plim_dtype t, int64_t m, int64_t n, int64_t k, double alpha,
                                  plim_cpu_matrix a, plim_cpu_matrix b, double beta, void *c, int64_t pitch)
 {

@@ -89,10 +89,14 @@ static plim_status check(plim_device *d, const plim_gemm_args *a, int64_t m, int
     TRY(plim_cpu_view(d, "gemm", "a", a->a, a->a.dtype, a->transpose_a ? k : m, a->transpose_a ? m : k));
     TRY(plim_cpu_view(d, "gemm", "b", a->b, a->b.dtype, a->transpose_b ? n : k, a->transpose_b ? k : n));
     TRY(plim_cpu_view(d, "gemm", "c", a->c, a->c.dtype, m, n));
-    if (k <= INT32_MAX && a->a.pitch <= INT32_MAX && a->b.pitch <= INT32_MAX && a->c.pitch <= INT32_MAX)
+    if (k > INT32_MAX)
+        return plim_fail(d->ctx, PLIM_E_SHAPE, "gemm: a sum over %" PRId64 "; BLAS counts to %d", k,
+                         INT32_MAX);
+    if (a->a.pitch <= PLIM_CPU_MAX_PITCH && a->b.pitch <= PLIM_CPU_MAX_PITCH &&
+        a->c.pitch <= PLIM_CPU_MAX_PITCH)
         return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "gemm: a pitch or sum length above %d; BLAS counts in 32 bits",
-                     INT32_MAX);
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "gemm: a pitch above %" PRId64 "; BLAS would lose count",
+                     PLIM_CPU_MAX_PITCH);
 }
 
 plim_status plim_cpu_gemm(plim_device *d, const plim_gemm_args *a)
