@@ -30,7 +30,8 @@ typedef struct plim_chunk {
 #define PLIM_CHUNK_TOKENS 64
 
 /* c = alpha * op(a) op(b) [+ c].  op transposes when its flag is set.  a, b: ACT; c: ACT or STAT.
- * Sums in fp32 (F64: double); one rounding on store, after the addition. */
+ * Sums in fp32 (F64: double); one rounding on store, after the addition.  F32 and BF16 may mix.  c overlaps neither.
+ * CPU: pitches to 2^24 elements. */
 typedef struct plim_gemm_args {
     plim_tensor a, b, c;
     bool transpose_a, transpose_b, accumulate;
@@ -60,7 +61,8 @@ typedef struct plim_head_rope_args {
 
 /* Causal attention inside documents.  q, o, dout, dq: ACT [T, H * Dh]; k, v, dk, dv: ACT [T, Hkv * Dh]; lse and
  * delta: STAT [H, T].  delta_i = <dout_i, o_i> per head is read by bwd (o too, where an engine wants it).
- * The views may be a group of the heads of wider buffers (through the pitch).  scratch: bytes the layout reserved.
+ * The views may be a group of the heads of wider buffers (through the pitch).  Outputs are overwritten and overlap no
+ * input; the documents cover every row; Dh at most 256.  scratch: bytes the layout reserved.
  * 1.5 step 5, 2.8. */
 typedef struct plim_attention_args {
     plim_tensor q, k, v, o, lse;
@@ -155,14 +157,16 @@ typedef struct plim_cross_entropy_args {
     bool want_gradient;
 } plim_cross_entropy_args;
 
-/* rows of src -> dst by index: gather dst[i] = src[index[i]]; scatter dst[index[i]] = src[i].  i32 indices. */
+/* rows of src -> dst by index: gather dst[i] = src[index[i]]; scatter dst[index[i]] = src[i], other rows of dst
+ * untouched, indices distinct.  i32 indices; one outside is PLIM_E_RANGE on the CPU.  Floats are cast as by copy. */
 typedef struct plim_rows_args {
     plim_tensor src, dst;
     const int32_t *index;
 } plim_rows_args;
 
 /* y = x * mask / (1 - p), mask from Philox(seed, stream) at the element's index in the whole [T, C] tensor (row
- * first_row + t).  y may alias x.  p = 0 copies. */
+ * first_row + t): kept when plim_random_float of that index is at least p.  A dropped element is 0 whatever it was.
+ * y may alias x.  p = 0 copies; p outside [0, 1) is PLIM_E_RANGE. */
 typedef struct plim_dropout_args {
     plim_tensor x, y;
     uint64_t seed, stream;
@@ -171,7 +175,8 @@ typedef struct plim_dropout_args {
 } plim_dropout_args;
 
 /* Random fill, the same bits on every device: NORMAL mean + sigma * n, UNIFORM low .. high, or a constant.  The
- * element's index is row * cols + col, whatever the pitch. */
+ * element's index is row * cols + col, whatever the pitch.  In float: sigma * n, then + mean; u * (high - low), then
+ * + low; each step rounded (no FMA), then rounded to the dtype. */
 typedef enum plim_fill_kind { PLIM_FILL_CONSTANT, PLIM_FILL_NORMAL, PLIM_FILL_UNIFORM } plim_fill_kind;
 typedef struct plim_fill_args {
     plim_tensor x;
