@@ -17,9 +17,9 @@ typedef struct plim_random_folder {
 /* Writes the text tensors of random_weights.h (no vision tower, no multi-token-prediction layers, no head
  * when tied) as model.safetensors, or as shards with an index when they do not fit one file, then
  * config.json, a copy of the given bytes: a folder without it is unfinished.  Memory does not grow with the
- * model.  On failure what was written is removed. Errors: PLIM_E_IO (also when out already holds a model's
- * files); PLIM_E_RANGE (shard_bytes 0; a path too long); PLIM_E_NUMERIC (initializer_range is too large for
- * the dtype); PLIM_E_OOM_HOST; those of plim_spec_parse. */
+ * model.  On failure what was written is removed.
+ * Errors: PLIM_E_IO (also when out already holds a model's files); PLIM_E_RANGE (shard_bytes 0; a path too
+ * long); PLIM_E_OOM_HOST; those of plim_spec_parse. */
 plim_status plim_random_folder_write(plim_ctx *c, const plim_random_folder *r);
 
 #endif
