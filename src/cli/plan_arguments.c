@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/step_options.h"
 
 /* Name, value, help, in the order of --help; OPTION_... numbers follow from it. */
 #define PLAN_OPTIONS(X)                                                                                      \
@@ -14,20 +15,11 @@
       "cards by id or alias, or all: a100-80,h200; alone, the\nlongest length each carries (its load line)") \
     X(TOKENS, "tokens", "N|FILE", "tokens to train on (3.3M), or a statistics file: hours and USD")          \
     X(TRAINER, "trainer", "NAME", "plimsoll (default), note or hf: whose memory to reckon")                  \
-    X(CHECKPOINTS, "checkpoints", "WHERE", "layer inputs: host, device, or K (the first K on the host)")     \
-    X(KEEP_LAYERS, "keep-layers", "N", "layers whose activations are kept and not recomputed")               \
-    X(KEEP_OUTPUT, "keep-attention", "yes|no", "keep attention output with the layer inputs")                \
-    X(TILE, "tile", "N", "tokens a tile of the recomputation works on")                                      \
-    X(LOSS, "loss", "HOW", "chunked (default) or full: all logits at once")                                  \
-    X(LOSS_ROWS, "loss-rows", "N", "rows of logits alive at once with --loss chunked")                       \
-    X(EMBEDDING, "embedding", "WHERE", "device or host: where the embedding table lives")                    \
-    X(LABELLED, "labelled-share", "SHARE", "share of positions that are trained on (0.32)")                  \
-    X(DOCUMENTS, "documents", "N", "most documents packed into one sequence (1)")                            \
-    X(RANK, "rank", "R", "LoRA rank (16)")                                                                   \
-    X(TARGETS, "targets", "LIST", "projections with an adapter: all, or q_proj,v_proj,...")                  \
-    X(DROPOUT, "lora-dropout", "P", "LoRA dropout (0)")                                                      \
-    X(ADAM, "adam", "BITS", "8 (default) or 32 bits for the optimiser's states")                             \
-    X(ATTENTION, "attention", "KERNEL", "cudnn or own; default: what the card would run")                    \
+    PLIM_LAYOUT_OPTIONS(X)                                                                                   \
+    PLIM_LABELLED_OPTION(X)                                                                                  \
+    PLIM_DOCUMENTS_OPTION(X)                                                                                 \
+    PLIM_LORA_OPTIONS(X)                                                                                     \
+    PLIM_ATTENTION_OPTION(X)                                                                                 \
     X(CARD_FILE, "card-file", "FILE", "cards of your own, over those that come with plimsoll")               \
     X(USD, "usd-per-h", "USD", "price of the one card named with --card")                                    \
     X(HOST, "host-budget", "BYTES", "memory of the host (128GiB); default: the card's usual host")           \
@@ -52,46 +44,8 @@ const plim_cli_option plim_plan_options[] = {
 /* Lists and files as they were given; resolved when all options are read. */
 typedef struct given {
     const char *seq, *card, *tokens, *card_file, *usd;
-    bool loss_rows;
+    plim_step_ask step;
 } given;
-
-static plim_status usage(plim_ctx *c, const char *option, const char *value, const char *would_work)
-{
-    return plim_fail(c, PLIM_E_USAGE, "--%s %s is not understood; %s would work", option, value, would_work);
-}
-
-static plim_status read_checkpoints(plim_ctx *c, const char *value, plim_plan_ask *a)
-{
-    a->limits.pinned |= PLIM_PIN_CHECKPOINTS;
-    if (!strcmp(value, "host")) {
-        a->base.host_checkpoints = PLIM_ALL_LAYERS;
-        return PLIM_OK;
-    }
-    if (!strcmp(value, "device")) {
-        a->base.host_checkpoints = 0;
-        return PLIM_OK;
-    }
-    if (value[0] < '0' || value[0] > '9')
-        return usage(c, "checkpoints", value, "host, device or a number of layers");
-    return plim_parse_int(c, "--checkpoints", value, 0, PLIM_MAX_LAYERS, &a->base.host_checkpoints);
-}
-
-/* One of two words. */
-static plim_status read_word(plim_ctx *c, const char *option, const char *value, const char *yes,
-                             const char *no, bool *out)
-{
-    if (!strcmp(value, yes)) {
-        *out = true;
-        return PLIM_OK;
-    }
-    if (!strcmp(value, no)) {
-        *out = false;
-        return PLIM_OK;
-    }
-    char both[64];
-    snprintf(both, sizeof both, "%s or %s", yes, no);
-    return usage(c, option, value, both);
-}
 
 static plim_status read_trainer(plim_ctx *c, const char *value, plim_plan_ask *a)
 {
@@ -100,63 +54,13 @@ static plim_status read_trainer(plim_ctx *c, const char *value, plim_plan_ask *a
         a->trainer = (plim_trainer)t;
         return PLIM_OK;
     }
-    return usage(c, "trainer", value, "plimsoll, note or hf");
-}
-
-static plim_status read_layout_option(plim_ctx *c, int option, const char *value, plim_plan_ask *a, given *g)
-{
-    plim_options *o = &a->base;
-    bool own;
-    switch (option) {
-    case OPTION_CHECKPOINTS: return read_checkpoints(c, value, a);
-    case OPTION_KEEP_LAYERS:
-        a->limits.pinned |= PLIM_PIN_KEPT_LAYERS;
-        return plim_parse_int(c, "--keep-layers", value, 0, PLIM_MAX_LAYERS, &o->kept_layers);
-    case OPTION_KEEP_OUTPUT:
-        a->limits.pinned |= PLIM_PIN_ATTENTION_OUTPUT;
-        return read_word(c, "keep-attention", value, "yes", "no", &o->keep_attention_output);
-    case OPTION_TILE:
-        a->limits.pinned |= PLIM_PIN_TILE;
-        return plim_parse_count(c, "--tile", value, &o->tile_tokens);
-    case OPTION_LOSS: return read_word(c, "loss", value, "full", "chunked", &a->full_logits);
-    case OPTION_LOSS_ROWS:
-        a->limits.pinned |= PLIM_PIN_LOSS_ROWS;
-        g->loss_rows = true;
-        TRY(plim_parse_count(c, "--loss-rows", value, &o->loss_rows));
-        return o->loss_rows > 0 ? PLIM_OK : usage(c, "loss-rows", value, "a number above 0, or --loss full");
-    case OPTION_EMBEDDING:
-        a->limits.pinned |= PLIM_PIN_EMBEDDING;
-        return read_word(c, "embedding", value, "host", "device", &o->embedding_on_host);
-    case OPTION_ATTENTION:
-        a->limits.pinned |= PLIM_PIN_ATTENTION_KERNEL;
-        TRY(read_word(c, "attention", value, "own", "cudnn", &own));
-        o->attention = own ? PLIM_ATTENTION_OWN : PLIM_ATTENTION_CUDNN;
-        return PLIM_OK;
-    default: return PLIM_OK;
-    }
-}
-
-static plim_status read_adapter_option(plim_ctx *c, int option, const char *value, plim_options *o)
-{
-    int64_t bits;
-    switch (option) {
-    case OPTION_LABELLED: return plim_parse_double(c, "--labelled-share", value, 0, 1, &o->labelled_share);
-    case OPTION_DOCUMENTS: return plim_parse_count(c, "--documents", value, &o->documents);
-    case OPTION_RANK: return plim_parse_int(c, "--rank", value, 1, PLIM_MAX_RANK, &o->lora_rank);
-    case OPTION_TARGETS: return plim_targets_parse(c, value, &o->lora_targets);
-    case OPTION_DROPOUT: return plim_parse_double(c, "--lora-dropout", value, 0, 0.999999, &o->lora_dropout);
-    case OPTION_ADAM:
-        TRY(plim_parse_int(c, "--adam", value, 8, 32, &bits));
-        if (bits != 8 && bits != 32) return usage(c, "adam", value, "8 or 32");
-        o->adam_bits = (int)bits;
-        return PLIM_OK;
-    default: return PLIM_OK;
-    }
+    return plim_cli_misread(c, "trainer", value, "plimsoll, note or hf");
 }
 
 static plim_status read_option(plim_ctx *c, int option, const char *value, plim_plan_ask *a, given *g)
 {
     size_t bytes;
+    bool taken;
     switch (option) {
     case OPTION_SEQ: g->seq = value; return PLIM_OK;
     case OPTION_CARD: g->card = value; return PLIM_OK;
@@ -166,7 +70,7 @@ static plim_status read_option(plim_ctx *c, int option, const char *value, plim_
     case OPTION_TRAINER: return read_trainer(c, value, a);
     case OPTION_HOST:
         TRY(plim_parse_bytes(c, "--host-budget", value, &bytes));
-        if (bytes < 1) return usage(c, "host-budget", value, "128GiB");
+        if (bytes < 1) return plim_cli_misread(c, "host-budget", value, "128GiB");
         a->limits.host_bytes = (int64_t)bytes;
         return PLIM_OK;
     case OPTION_USABLE:
@@ -174,9 +78,7 @@ static plim_status read_option(plim_ctx *c, int option, const char *value, plim_
     case OPTION_LAYOUT: a->layout = true; return PLIM_OK;
     case OPTION_JSON: a->json = true; return PLIM_OK;
     case OPTION_HTML: a->html = value; return PLIM_OK;
-    default:
-        TRY(read_layout_option(c, option, value, a, g));
-        return read_adapter_option(c, option, value, &a->base);
+    default: return plim_step_option_read(c, plim_plan_options[option].name, value, &g->step, &taken);
     }
 }
 
@@ -195,7 +97,7 @@ static plim_status read_lengths(plim_ctx *c, const char *list, plim_plan_ask *a)
         int64_t tokens, i;
         TRY(plim_next_item(c, "--seq", &at, item, sizeof item));
         TRY(plim_parse_count(c, "--seq", item, &tokens));
-        if (tokens < 1) return usage(c, "seq", item, "a length above 0");
+        if (tokens < 1) return plim_cli_misread(c, "seq", item, "a length above 0");
         for (i = a->seq_count; i > 0 && a->seq_tokens[i - 1] > tokens; i--)
             a->seq_tokens[i] = a->seq_tokens[i - 1];
         if (i > 0 && a->seq_tokens[i - 1] == tokens) {
@@ -274,7 +176,7 @@ static plim_status read_tokens(plim_ctx *c, const char *value, plim_plan_ask *a)
         return PLIM_OK;
     }
     TRY(plim_parse_count(c, "--tokens", value, &tokens));
-    if (tokens < 1) return usage(c, "tokens", value, "3.3M, or a statistics file");
+    if (tokens < 1) return plim_cli_misread(c, "tokens", value, "3.3M, or a statistics file");
     a->workload.tokens = (double)tokens;
     return PLIM_OK;
 }
@@ -291,9 +193,9 @@ plim_status plim_plan_arguments(plim_cli *cli, int argc, char **argv, plim_plan_
 {
     plim_ctx *c = cli->ctx;
     plim_cli_walk walk = {.command = &plim_command_plan, .cli = cli, .argc = argc, .argv = argv};
-    given g = {0};
+    given g = {.step = plim_step_ask_defaults()};
     const char *value = NULL;
-    *a = (plim_plan_ask){.base = plim_options_defaults(), .limits = plim_limits_defaults()};
+    *a = (plim_plan_ask){.limits = plim_limits_defaults()};
     *code = -1;
     for (int option; (option = plim_cli_next(&walk, &value)) != PLIM_ARG_END;) {
         if (option == PLIM_ARG_HELP || option == PLIM_ARG_WRONG) {
@@ -312,12 +214,10 @@ plim_status plim_plan_arguments(plim_cli *cli, int argc, char **argv, plim_plan_
     if (!a->model)
         return plim_fail(c, PLIM_E_USAGE,
                          "plimsoll plan wants a MODEL: a config.json, or a folder that holds one");
-    if (a->full_logits) {
-        if (g.loss_rows)
-            return plim_fail(c, PLIM_E_USAGE, "--loss full and --loss-rows contradict each other");
-        a->base.loss_rows = PLIM_FULL_LOGITS;
-        a->limits.pinned |= PLIM_PIN_LOSS_ROWS;
-    }
+    TRY(plim_step_ask_settle(c, &g.step));
+    a->base = g.step.options;
+    a->limits.pinned |= g.step.pinned;
+    a->full_logits = g.step.full_logits;
     TRY(read_lengths(c, g.seq, a));
     TRY(read_cards(c, &g, a));
     TRY(read_tokens(c, g.tokens, a));
