@@ -5,8 +5,6 @@
 #include "ops/chunk_table.h"
 
 #define MAX_SEQ_TOKENS ((int64_t)1 << 24)
-#define ALL_HEADS_UP_TO                                                                                      \
-    16384 /* tokens; above, one key/value head a call costs no time and a quarter of the memory */
 
 plim_options plim_options_defaults(void)
 {
@@ -87,7 +85,7 @@ plim_status plim_shape_init(plim_ctx *c, const plim_spec *s, const plim_options 
     sh.all_chunks = sh.tiles * ceil_div(sh.tile, PLIM_CHUNK_TOKENS) + o->documents;
     sh.loss_rows = o->loss_rows == PLIM_FULL_LOGITS ? sh.T : min64(o->loss_rows, sh.T);
     sh.group_kv_heads = o->kv_heads_per_call;
-    if (!sh.group_kv_heads) sh.group_kv_heads = sh.T > ALL_HEADS_UP_TO ? 1 : s->kv_heads;
+    if (!sh.group_kv_heads) sh.group_kv_heads = sh.T > PLIM_ALL_HEADS_UP_TO ? 1 : s->kv_heads;
     sh.group_heads = sh.group_kv_heads * (s->heads / s->kv_heads);
     sh.o.kv_heads_per_call = sh.group_kv_heads;
     for (int type = 0; type < 2; type++)

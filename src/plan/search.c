@@ -127,7 +127,7 @@ typedef struct search {
     size_t device_bytes, host_bytes; /* budgets of this search */
     plim_choice best;
     bool found;
-    bool host_limited; /* some placement could not offload every layer input */
+    bool settled; /* found with every copy hidden behind work: no other placement is faster */
 } search;
 
 static bool pinned(const search *s, uint32_t pin)
@@ -152,7 +152,7 @@ static plim_status weigh(search *s, const plim_options *o)
     if (!device || !host) return PLIM_OK;
     plim_step_time_of(s->p->spec, o, s->card, &c.time);
     if (s->found && c.time.step_s >= s->best.time.step_s) return PLIM_OK;
-    if (o->kept_layers >= s->p->spec->layers)
+    if (o->kept_layers >= s->p->spec->layers && !pinned(s, PLIM_PIN_ATTENTION_OUTPUT))
         c.options.keep_attention_output = false; /* nothing left to spare */
     TRY(walk(s->p, &c.options, s->card->cards, &c.footprint));
     s->best = c;
@@ -204,43 +204,72 @@ static plim_status most_kept_layers(search *s, plim_options *o, bool *found)
     return bisect(s, &b, found);
 }
 
-/* With the layer inputs in a given place, keep as many layers as fit; then bring back to the device what
- * still fits. */
+/* With the first host_checkpoints layer inputs on the host, as many kept layers as fit. */
 static plim_status try_placement(search *s, plim_options o, int64_t host_checkpoints)
 {
     bool found;
-    int64_t layers = s->p->spec->layers;
     if (!pinned(s, PLIM_PIN_CHECKPOINTS)) o.host_checkpoints = host_checkpoints;
-    if (!pinned(s, PLIM_PIN_CHECKPOINTS) && host_checkpoints > 0) {
-        bisection host = {&o, &o.host_checkpoints, 1, layers, false, true};
-        int64_t kept = o.kept_layers;
-        if (!pinned(s, PLIM_PIN_KEPT_LAYERS)) o.kept_layers = 0;
-        TRY(bisect(s, &host, &found));
-        o.kept_layers = kept;
-        if (!found || o.host_checkpoints < layers) s->host_limited = true;
-        if (!found) return PLIM_OK;
-    }
     TRY(most_kept_layers(s, &o, &found));
-    if (!found) return PLIM_OK;
-    TRY(weigh(s, &o));
-    if (pinned(s, PLIM_PIN_CHECKPOINTS) || o.host_checkpoints == 0) return PLIM_OK;
+    return found ? weigh(s, &o) : PLIM_OK;
+}
+
+/* The most layer inputs the host can hold, when nothing else is on it but what a base asks for. */
+static plim_status most_on_host(search *s, const plim_options *base, int64_t *out)
+{
+    plim_options o = *base;
+    bool found;
+    if (!pinned(s, PLIM_PIN_KEPT_LAYERS)) o.kept_layers = 0;
+    bisection b = {&o, &o.host_checkpoints, 1, s->p->spec->layers, false, true};
+    TRY(bisect(s, &b, &found));
+    *out = found ? o.host_checkpoints : 0;
+    return PLIM_OK;
+}
+
+/* The best options so far with the fewest layer inputs on the host that fit; fewer copies never take longer.
+ */
+static plim_status bring_back(search *s)
+{
+    plim_options o = s->best.options;
+    bool found;
     bisection fewer = {&o, &o.host_checkpoints, 0, o.host_checkpoints, true, false};
     TRY(bisect(s, &fewer, &found));
     if (!found) return PLIM_OK;
-    /* Fewer copies never take longer: prefer them at equal time. */
     plim_step_time t;
     plim_step_time_of(s->p->spec, &o, s->card, &t);
-    if (s->found && t.step_s <= s->best.time.step_s && s->best.options.kept_layers == o.kept_layers)
-        s->found = false;
+    if (t.step_s <= s->best.time.step_s) s->found = false; /* prefer them at equal time */
     return weigh(s, &o);
 }
 
-/* Layer inputs on the device are tried only where copying them to the host costs time. */
+/* Whether the best options so far cannot be beaten: every layer input on the host, copied while work goes on,
+ * and no room for one more kept layer without the ring of inputs either (a heavy first layer can make that
+ * so). */
+static plim_status settle(search *s)
+{
+    plim_options o = s->best.options;
+    bool device, host;
+    int64_t layers = s->p->spec->layers;
+    s->settled = false;
+    if (!s->found || o.host_checkpoints < layers || s->best.time.link_wait_s > 0) return PLIM_OK;
+    o.host_checkpoints = 0;
+    o.keep_attention_output = false;
+    if (!pinned(s, PLIM_PIN_KEPT_LAYERS)) o.kept_layers++;
+    if (o.kept_layers <= layers) TRY(fits(s, &o, &device, &host));
+    else device = false;
+    s->settled = !device;
+    return PLIM_OK;
+}
+
+/* Every layer input on the host leaves most room for kept layers, so it is tried first; where that does not
+ * settle it, every number of them is tried. */
 static plim_status try_family(search *s, const plim_options *base)
 {
-    TRY(try_placement(s, *base, PLIM_ALL_LAYERS));
-    if (s->found && s->best.time.link_wait_s == 0) return PLIM_OK;
-    return try_placement(s, *base, 0);
+    int64_t most, layers = s->p->spec->layers;
+    if (pinned(s, PLIM_PIN_CHECKPOINTS)) return try_placement(s, *base, 0);
+    TRY(most_on_host(s, base, &most));
+    TRY(try_placement(s, *base, most));
+    TRY(settle(s));
+    for (int64_t k = 0; k <= layers && !s->settled; k++) TRY(try_placement(s, *base, k));
+    return s->found && s->best.options.host_checkpoints > 0 ? bring_back(s) : PLIM_OK;
 }
 
 /* Keeping the attention output saves work and, on the host, costs no device memory; without it is tried where
@@ -253,10 +282,8 @@ static plim_status try_families(search *s, const plim_options *base)
     for (int host_embedding = 0; host_embedding < 2 && !s->found; host_embedding++) {
         if (pin_embedding ? host_embedding != base->embedding_on_host : host_embedding && s->p->spec->tied)
             continue;
-        for (int keep = 1; keep >= 0; keep--) {
+        for (int keep = 1; keep >= 0 && !s->settled; keep--) {
             if (pin_output ? keep != base->keep_attention_output : keep && !attention) continue;
-            bool all_offloaded = s->found && s->best.time.link_wait_s == 0 && !s->host_limited;
-            if (!pin_output && !keep && all_offloaded) continue;
             plim_options o = *base;
             o.embedding_on_host = host_embedding;
             o.keep_attention_output = keep;
@@ -268,7 +295,7 @@ static plim_status try_families(search *s, const plim_options *base)
 
 /* Smaller tiles and slabs only when nothing fits otherwise: they cost speed that the roofline does not see.
  */
-static plim_status try_sizes(search *s, const plim_options *base)
+static plim_status try_sizes(search *s, const plim_options *base, const plim_options *least)
 {
     plim_options o = *base;
     for (;;) {
@@ -283,8 +310,12 @@ static plim_status try_sizes(search *s, const plim_options *base)
             o.loss_rows /= 2;
             smaller = true;
         }
-        if (!smaller) return PLIM_OK;
+        if (!smaller) break;
     }
+    o.tile_tokens = least->tile_tokens;
+    o.loss_rows = least->loss_rows;
+    o.kv_heads_per_call = least->kv_heads_per_call;
+    return try_families(s, &o);
 }
 
 /* ---- verdicts
@@ -302,18 +333,19 @@ static void set_card(plim_options *o, const plim_card *card, const plim_limits *
     o->context_bytes = (size_t)card->context_bytes;
 }
 
+static size_t whole_card(const plim_card *card)
+{
+    return (size_t)(card->memory_bytes - card->reserved_bytes);
+}
+
 static void finish(plim_choice *c, const plim_limits *limits)
 {
     c->budget_bytes = share_of(c->card->memory_bytes, limits->usable_share);
+    if (c->budget_bytes > whole_card(c->card)) c->budget_bytes = whole_card(c->card);
     c->host_budget_bytes =
         share_of(limits->host_bytes ? limits->host_bytes : c->card->host_ram_bytes, limits->host_share);
     if (c->time.tokens_per_s > 0)
         c->usd_per_million_tokens = c->card->usd_per_h / 3600 * 1e6 / c->time.tokens_per_s;
-}
-
-static size_t whole_card(const plim_card *card)
-{
-    return (size_t)(card->memory_bytes - card->reserved_bytes);
 }
 
 plim_status plim_judge(plim_planner *p, const plim_card *card, const plim_options *base,
@@ -336,17 +368,39 @@ plim_status plim_judge(plim_planner *p, const plim_card *card, const plim_option
     return PLIM_OK;
 }
 
-/* The options that need least device memory: what a no is judged by. */
-static plim_options smallest(const search *s, const plim_options *base)
+/* Keeps the leaner of *best and o on the device. */
+static plim_status leaner(search *s, const plim_options *o, size_t *least, plim_options *best)
+{
+    plim_footprint f;
+    TRY(walk(s->p, o, s->card->cards, &f));
+    if (f.device_peak.total_bytes >= *least) return PLIM_OK;
+    *least = f.device_peak.total_bytes;
+    *best = *o;
+    return PLIM_OK;
+}
+
+/* The options that need least device memory: what a no is judged by.  A tile too small takes more again, for
+ * the state before every tile is kept; and so can the ring of inputs, where the first layer is the heaviest.
+ */
+static plim_status smallest(search *s, const plim_options *base, plim_options *out)
 {
     plim_options o = *base;
-    if (!pinned(s, PLIM_PIN_CHECKPOINTS)) o.host_checkpoints = s->p->spec->layers;
+    int64_t layers = s->p->spec->layers;
+    size_t least = SIZE_MAX;
+    bool any_tile = !pinned(s, PLIM_PIN_TILE);
     if (!pinned(s, PLIM_PIN_KEPT_LAYERS)) o.kept_layers = 0;
     if (!pinned(s, PLIM_PIN_ATTENTION_OUTPUT)) o.keep_attention_output = false;
-    if (!pinned(s, PLIM_PIN_TILE)) o.tile_tokens = LEAST_TILE;
-    if (!pinned(s, PLIM_PIN_LOSS_ROWS)) o.loss_rows = LEAST_ROWS;
+    if (!pinned(s, PLIM_PIN_LOSS_ROWS) && (o.loss_rows > LEAST_ROWS || o.loss_rows == PLIM_FULL_LOGITS))
+        o.loss_rows = LEAST_ROWS;
     if (!pinned(s, PLIM_PIN_EMBEDDING)) o.embedding_on_host = !s->p->spec->tied;
-    return o;
+    if (any_tile && !o.kv_heads_per_call) o.kv_heads_per_call = 1;
+    for (;; o.tile_tokens /= 2) {
+        if (!pinned(s, PLIM_PIN_CHECKPOINTS)) o.host_checkpoints = layers;
+        TRY(leaner(s, &o, &least, out));
+        if (!pinned(s, PLIM_PIN_CHECKPOINTS)) o.host_checkpoints = 0;
+        TRY(leaner(s, &o, &least, out));
+        if (!any_tile || o.tile_tokens <= LEAST_TILE) return PLIM_OK;
+    }
 }
 
 plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_options *base,
@@ -357,14 +411,15 @@ plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_optio
     plim_choice bounds = {.card = card};
     finish(&bounds, limits);
     search s = {.p = p, .card = card, .limits = limits, .host_bytes = bounds.host_budget_bytes};
-    plim_options least = smallest(&s, &o);
+    plim_options least;
     plim_choice floor;
+    TRY(smallest(&s, &o, &least));
     TRY(plim_judge(p, card, &least, limits, &floor));
     const size_t budgets[] = {bounds.budget_bytes, whole_card(card)};
     for (int tight = 0; tight < 2 && floor.footprint.device_peak.total_bytes <= budgets[1]; tight++) {
         if (floor.footprint.device_peak.total_bytes > budgets[tight]) continue;
         s.device_bytes = budgets[tight];
-        TRY(try_sizes(&s, &o));
+        TRY(try_sizes(&s, &o, &least));
         if (!s.found) continue;
         s.best.verdict = tight ? PLIM_TIGHT : PLIM_FITS;
         finish(&s.best, limits);
@@ -378,33 +433,55 @@ plim_status plim_choose(plim_planner *p, const plim_card *card, const plim_optio
     return PLIM_OK;
 }
 
-/* Whether any options fit: the smallest, with as many layer inputs on the host as the host can hold. */
-static plim_status length_fits(plim_planner *p, const plim_card *card, const plim_options *base,
-                               const plim_limits *limits, int64_t tokens, bool *out)
+/* Whether the smallest options fit, with as many layer inputs on the host as the host can hold. */
+static plim_status smallest_fits(search *s, const plim_options *base, bool *out)
 {
-    plim_options o = *base;
-    plim_choice bounds = {.card = card};
-    bool device, host;
-    o.seq_tokens = tokens;
-    if (o.documents > tokens) o.documents = tokens;
-    set_card(&o, card, limits);
-    finish(&bounds, limits);
-    search s = {p, card, limits, bounds.budget_bytes, bounds.host_budget_bytes, {0}, false, false};
-    o = smallest(&s, &o);
-    TRY(fits(&s, &o, &device, &host));
-    if (device && !host && !pinned(&s, PLIM_PIN_CHECKPOINTS)) {
-        bisection b = {&o, &o.host_checkpoints, 0, p->spec->layers, false, true};
-        TRY(bisect(&s, &b, &host));
-        if (host) TRY(fits(&s, &o, &device, &host));
+    plim_options o;
+    bool device, host, found;
+    TRY(smallest(s, base, &o));
+    TRY(fits(s, &o, &device, &host));
+    if (device && !host && !pinned(s, PLIM_PIN_CHECKPOINTS)) {
+        bisection b = {&o, &o.host_checkpoints, 1, s->p->spec->layers, false, true};
+        TRY(bisect(s, &b, &found));
+        if (found) TRY(fits(s, &o, &device, &host));
+        if (!found || !device) {
+            o.host_checkpoints = 0;
+            TRY(fits(s, &o, &device, &host));
+        }
     }
     *out = device && host;
     return PLIM_OK;
 }
 
-plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_options *base,
-                         const plim_limits *limits, int64_t step_tokens, int64_t most_tokens, int64_t *out)
+/* Whether any options fit this length, the embedding on the device or on the host. */
+static plim_status length_fits(plim_planner *p, const plim_card *card, const plim_options *base,
+                               const plim_limits *limits, int64_t tokens, bool *out)
 {
-    int64_t low = 1, high = most_tokens / step_tokens, answer = 0;
+    plim_options o = *base;
+    plim_choice bounds = {.card = card};
+    plim_limits placed = *limits;
+    o.seq_tokens = tokens;
+    if (o.documents > tokens) o.documents = tokens;
+    set_card(&o, card, limits);
+    finish(&bounds, limits);
+    placed.pinned |= PLIM_PIN_EMBEDDING;
+    search s = {.p = p,
+                .card = card,
+                .limits = &placed,
+                .device_bytes = bounds.budget_bytes,
+                .host_bytes = bounds.host_budget_bytes};
+    TRY(smallest_fits(&s, &o, out));
+    if (*out || (limits->pinned & PLIM_PIN_EMBEDDING) || p->spec->tied) return PLIM_OK;
+    o.embedding_on_host = !o.embedding_on_host;
+    return smallest_fits(&s, &o, out);
+}
+
+/* The longest fitting multiple of step_tokens among low .. high; 0: none. */
+static plim_status longest_of(plim_planner *p, const plim_card *card, const plim_options *base,
+                              const plim_limits *limits, int64_t step_tokens, int64_t low, int64_t high,
+                              int64_t *out)
+{
+    int64_t answer = 0;
     while (low <= high) {
         int64_t middle = low + (high - low) / 2;
         bool ok;
@@ -417,5 +494,22 @@ plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_opti
         }
     }
     *out = answer * step_tokens;
+    return PLIM_OK;
+}
+
+plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_options *base,
+                         const plim_limits *limits, int64_t step_tokens, int64_t most_tokens, int64_t *out)
+{
+    int64_t found = 0;
+    if (step_tokens < 1 || most_tokens < 0)
+        return plim_fail(p->ctx, PLIM_E_RANGE,
+                         "lengths up to %lld in steps of %lld; a step has to be 1 or more",
+                         (long long)most_tokens, (long long)step_tokens);
+    /* Memory grows with the length on either side of where heads begin to run in groups, but drops there. */
+    int64_t high = most_tokens / step_tokens, below = PLIM_ALL_HEADS_UP_TO / step_tokens;
+    if (below > high) below = high;
+    TRY(longest_of(p, card, base, limits, step_tokens, below + 1, high, &found));
+    if (!found) TRY(longest_of(p, card, base, limits, step_tokens, 1, below, &found));
+    *out = found;
     return PLIM_OK;
 }
