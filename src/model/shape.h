@@ -4,8 +4,8 @@
 
 #include "model/adapters.h"
 
-/* Tokens up to which all heads attend in one call when nothing else is asked; above, one key/value head a call
- * costs no time and takes a quarter of the memory or less. */
+/* Tokens up to which all heads attend in one call when nothing else is asked; above, one key/value head a
+ * call costs no time and takes a quarter of the memory or less. */
 #define PLIM_ALL_HEADS_UP_TO 16384
 
 typedef struct plim_shape {
