@@ -147,16 +147,18 @@ typedef struct change {
     bool found;
 } change;
 
-static plim_status try_cards(asker *a, const plim_options *o, const plim_limits *limits, bool beyond,
+static plim_status try_cards(asker *a, const plim_options *wanted, const plim_limits *limits, bool beyond,
                              change *out)
 {
     const plim_table_request *r = &a->table->request;
+    plim_options o = *wanted;
+    if (o.documents > o.seq_tokens) o.documents = o.seq_tokens;
     int64_t count = beyond ? (a->fallback ? a->fallback->count : 0) : r->card_count;
     out->found = false;
     for (int64_t i = 0; i < count; i++) {
         plim_choice c;
         const plim_card *card = beyond ? &a->fallback->card[i] : r->cards[i];
-        TRY(plim_choose(a->planner, card, o, limits, &c));
+        TRY(plim_choose(a->planner, card, &o, limits, &c));
         if (c.verdict != PLIM_FITS || (out->found && !cheaper(&c, &out->choice))) continue;
         *out = (change){card, c, true};
     }
