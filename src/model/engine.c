@@ -60,6 +60,8 @@ static plim_status open(plim_engine *e, const plim_options *o)
     TRY(plim_alloc(c, angles, plim_dtype_bytes(e->sh->stat), "the rotary tables of a step", &t->sin));
     TRY(plim_alloc(c, (size_t)e->sh->all_chunks, sizeof *t->chunks, "the chunks of a step", &t->chunks));
     TRY(place(e));
+    if (e->machine->set_workspace)
+        e->machine->set_workspace(e->device, e->step->gemm_workspace, e->sh->o.gemm_workspace_bytes);
     plim_adapter_views(e->sh, &e->step->adapters, e->adapters);
     return PLIM_OK;
 }

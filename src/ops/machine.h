@@ -14,6 +14,8 @@ typedef struct plim_machine {
     void (*free_device)(plim_device *d, void *p);
     plim_status (*alloc_host)(plim_device *d, size_t bytes, void **out);
     void (*free_host)(plim_device *d, void *p);
+    /* Scratch the products may use from now on; may be NULL. */
+    void (*set_workspace)(plim_device *d, void *p, size_t bytes);
     void (*close)(plim_device *d);
 } plim_machine;
 

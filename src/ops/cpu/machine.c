@@ -31,7 +31,7 @@ plim_status plim_machine_cpu(plim_ctx *c, int threads, plim_machine *out)
 {
     plim_device *d;
     TRY(plim_cpu_open(c, threads, &d));
-    *out = (plim_machine){"cpu", &plim_ops_cpu, d, take, give, take, give, plim_cpu_close};
+    *out = (plim_machine){"cpu", &plim_ops_cpu, d, take, give, take, give, NULL, plim_cpu_close};
     return PLIM_OK;
 }
 

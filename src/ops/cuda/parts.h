@@ -1,0 +1,20 @@
+/* parts.h - what device.cu opens and closes of the other files. */
+#ifndef PLIM_OPS_CUDA_PARTS_H
+#define PLIM_OPS_CUDA_PARTS_H
+
+#include "ops/cuda/device.h"
+
+extern const plim_ops plim_ops_cuda; /* table.cu */
+
+plim_status plim_cuda_gemm_open(plim_device *d);
+void plim_cuda_gemm_close(plim_device *d);
+
+/* why: for want of cuDNN; our own attention takes its place, and the message says so when cuDNN was asked for. */
+plim_status plim_cuda_attention_open(plim_device *d, const char *why) __attribute__((weak));
+void plim_cuda_attention_close(plim_device *d) __attribute__((weak));
+
+/* Pinned host memory: faulted in from many threads in huge pages, then registered. */
+plim_status plim_cuda_pin(plim_device *d, size_t bytes, void **out);
+void plim_cuda_unpin(plim_device *d, void *p);
+
+#endif
