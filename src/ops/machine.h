@@ -17,6 +17,8 @@ typedef struct plim_machine {
     /* Scratch the products may use from now on; may be NULL. */
     void (*set_workspace)(plim_device *d, void *p, size_t bytes);
     void (*close)(plim_device *d);
+    const char *libraries; /* whose code runs, with versions: for the record of a run */
+    bool shared_memory;    /* device and host memory are the same */
 } plim_machine;
 
 /* The CPU.  threads 0: all cores. */

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include <cblas.h>
+
 /* The context aligns to 64 bytes; an arena wants more, so the true start is kept just before the block. */
 static plim_status take(plim_device *d, size_t bytes, void **out)
 {
