@@ -33,7 +33,16 @@ plim_status plim_machine_cpu(plim_ctx *c, int threads, plim_machine *out)
 {
     plim_device *d;
     TRY(plim_cpu_open(c, threads, &d));
-    *out = (plim_machine){"cpu", &plim_ops_cpu, d, take, give, take, give, NULL, plim_cpu_close};
+    *out = (plim_machine){.name = "cpu",
+                          .ops = &plim_ops_cpu,
+                          .device = d,
+                          .alloc_device = take,
+                          .free_device = give,
+                          .alloc_host = take,
+                          .free_host = give,
+                          .close = plim_cpu_close,
+                          .libraries = openblas_get_config(),
+                          .shared_memory = true};
     return PLIM_OK;
 }
 
