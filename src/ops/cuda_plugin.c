@@ -53,11 +53,13 @@ plim_status plim_cuda_plugin_open(plim_ctx *c, plim_cuda_plugin *out)
     if (!p.file) {
         const char *why = dlerror();
         return plim_fail(c, PLIM_E_UNSUPPORTED,
-                         "the CUDA plug-in " PLUGIN_NAME " was not found beside the program or in ../lib (%s); --device cpu "
+                         "the CUDA plug-in " PLUGIN_NAME
+                         " was not found beside the program or in ../lib (%s); --device cpu "
                          "works without it, and PLIMSOLL_CUDA can name it",
                          why ? why : "this build has none");
     }
-    bool whole = resolve(p.file, "plim_cuda_abi", &abi) && resolve(p.file, "plim_cuda_describe", &p.describe) &&
+    bool whole = resolve(p.file, "plim_cuda_abi", &abi) &&
+                 resolve(p.file, "plim_cuda_describe", &p.describe) &&
                  resolve(p.file, "plim_cuda_machine", &p.machine);
     if (!whole || abi() != PLIM_CUDA_ABI) {
         plim_cuda_plugin_close(&p);

@@ -8,6 +8,7 @@ typedef struct plim_cuda_options {
     int ordinal;
     bool deterministic;              /* our own attention: the same bits every run */
     plim_attention_kernel attention; /* CUDNN or OWN */
+    bool allow_missing;              /* open although slots lack their kernels: for tests of single slots */
 } plim_cuda_options;
 
 /* What a card and its machine look like before anything is opened. */
@@ -28,8 +29,10 @@ PLIM_CUDA_EXPORT int plim_cuda_abi(void);
 PLIM_CUDA_EXPORT plim_status plim_cuda_describe(plim_ctx *c, int ordinal, plim_cuda_info *out);
 PLIM_CUDA_EXPORT plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_machine *out);
 
-/* The column, slot by slot.  A slot without its kernel is NULL in the table, and the machine does not open. */
-#define PLIM_CUDA_SLOT(name, args) plim_status plim_cuda_##name(plim_device *d, const args *a) __attribute__((weak));
+/* The column, slot by slot.  A slot without its kernel is NULL in the table, and the machine does not open.
+ */
+#define PLIM_CUDA_SLOT(name, args)                                                                           \
+    plim_status plim_cuda_##name(plim_device *d, const args *a) __attribute__((weak));
 PLIM_OPS_MAP(PLIM_CUDA_SLOT)
 #undef PLIM_CUDA_SLOT
 plim_status plim_cuda_copy(plim_device *d, plim_tensor x, plim_tensor y) __attribute__((weak));

@@ -15,21 +15,26 @@ plim_status plim_cuda_fail(plim_device *d, cudaError_t e, const char *what)
 {
     cudaGetLastError(); /* an allocation that failed leaves nothing behind */
     if (e == cudaErrorMemoryAllocation)
-        return plim_fail(d->ctx, PLIM_E_OOM_DEVICE, "out of device memory: %s (%s)", what, cudaGetErrorString(e));
-    return plim_fail(d->ctx, PLIM_E_CUDA, "CUDA failed at %s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
+        return plim_fail(d->ctx, PLIM_E_OOM_DEVICE, "out of device memory: %s (%s)", what,
+                         cudaGetErrorString(e));
+    return plim_fail(d->ctx, PLIM_E_CUDA, "CUDA failed at %s: %s (%s)", what, cudaGetErrorString(e),
+                     cudaGetErrorName(e));
 }
 
 plim_status plim_cuda_view(plim_device *d, const char *op, const char *name, plim_tensor t, plim_dtype dtype,
                            int64_t rows, int64_t cols)
 {
     bool empty = rows == 0 || cols == 0;
-    if (t.dtype == dtype && t.rows == rows && t.cols == cols && (empty || (t.data && t.pitch >= cols))) return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %s is %s [%lld, %lld] pitch %lld%s; wanted %s [%lld, %lld]", op, name,
-                     plim_dtype_name(t.dtype), (long long)t.rows, (long long)t.cols, (long long)t.pitch,
-                     t.data ? "" : " without memory", plim_dtype_name(dtype), (long long)rows, (long long)cols);
+    if (t.dtype == dtype && t.rows == rows && t.cols == cols && (empty || (t.data && t.pitch >= cols)))
+        return PLIM_OK;
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %s is %s [%lld, %lld] pitch %lld%s; wanted %s [%lld, %lld]",
+                     op, name, plim_dtype_name(t.dtype), (long long)t.rows, (long long)t.cols,
+                     (long long)t.pitch, t.data ? "" : " without memory", plim_dtype_name(dtype),
+                     (long long)rows, (long long)cols);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------------------------- */
 
 static plim_status alloc_device(plim_device *d, size_t bytes, void **out)
 {
@@ -40,8 +45,8 @@ static plim_status alloc_device(plim_device *d, size_t bytes, void **out)
         cudaGetLastError();
         cudaMemGetInfo(&free_bytes, &total);
         return plim_fail(d->ctx, PLIM_E_OOM_DEVICE,
-                         "out of device memory: a training step needs %zu bytes, %zu of %zu are free on %s", bytes,
-                         free_bytes, total, d->prop.name);
+                         "out of device memory: a training step needs %zu bytes, %zu of %zu are free on %s",
+                         bytes, free_bytes, total, d->prop.name);
     }
     CUDA_TRY(d, e, "allocating the arena");
     *out = p;
@@ -70,7 +75,9 @@ static void set_workspace(plim_device *d, void *p, size_t bytes)
     d->gemm_workspace_bytes = bytes;
 }
 
-/* ---- open ------------------------------------------------------------------------------------------------------------ */
+/* ---- open
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 static void close_device(plim_device *d)
 {
@@ -96,11 +103,13 @@ static plim_status open_device(plim_device *d, const plim_cuda_options *o)
     CUDA_TRY(d, cudaSetDevice(o->ordinal), "choosing the card");
     CUDA_TRY(d, cudaGetDeviceProperties(&d->prop, o->ordinal), "reading the card's properties");
     if (d->prop.major < 8)
-        return plim_fail(d->ctx, PLIM_E_UNSUPPORTED, "%s has compute capability %d.%d; 8.0 or newer would work",
-                         d->prop.name, d->prop.major, d->prop.minor);
+        return plim_fail(d->ctx, PLIM_E_UNSUPPORTED,
+                         "%s has compute capability %d.%d; 8.0 or newer would work", d->prop.name,
+                         d->prop.major, d->prop.minor);
     TRY(plim_cuda_libraries_open(d->ctx, &d->lib, why));
     cudaStream_t *const streams[] = {&d->compute, &d->out, &d->in};
-    for (cudaStream_t *s : streams) CUDA_TRY(d, cudaStreamCreateWithFlags(s, cudaStreamNonBlocking), "opening a stream");
+    for (cudaStream_t *s : streams)
+        CUDA_TRY(d, cudaStreamCreateWithFlags(s, cudaStreamNonBlocking), "opening a stream");
     CUDA_TRY(d, cudaEventCreateWithFlags(&d->ready, cudaEventDisableTiming), "opening an event");
     for (int i = 0; i < PLIM_EVENTS; i++)
         CUDA_TRY(d, cudaEventCreateWithFlags(&d->event[i], cudaEventDisableTiming), "opening an event");
@@ -118,7 +127,8 @@ static plim_status check_driver(plim_ctx *c)
     cudaGetLastError();
     if (e == cudaSuccess && count > 0) return PLIM_OK;
     if (e == cudaErrorInsufficientDriver)
-        return plim_fail(c, PLIM_E_CUDA, "no usable NVIDIA driver for CUDA %d.%d here; --device cpu works without one",
+        return plim_fail(c, PLIM_E_CUDA,
+                         "no usable NVIDIA driver for CUDA %d.%d here; --device cpu works without one",
                          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return plim_fail(c, PLIM_E_CUDA, "no CUDA card here (%s); --device cpu works without one",
                      e ? cudaGetErrorString(e) : "none is visible");
@@ -127,8 +137,9 @@ static plim_status check_driver(plim_ctx *c)
 /* Every slot must have its kernel: a step must not find out half-way. */
 static plim_status check_slots(plim_ctx *c)
 {
-#define CHECK(name, args) \
-    if (!plim_ops_cuda.name) return plim_fail(c, PLIM_E_UNSUPPORTED, "this CUDA plug-in has no kernel for " #name);
+#define CHECK(name, args)                                                                                    \
+    if (!plim_ops_cuda.name)                                                                                 \
+        return plim_fail(c, PLIM_E_UNSUPPORTED, "this CUDA plug-in has no kernel for " #name);
     PLIM_OPS_MAP(CHECK)
 #undef CHECK
     return PLIM_OK;
@@ -137,7 +148,7 @@ static plim_status check_slots(plim_ctx *c)
 plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_machine *out)
 {
     plim_device *d = NULL;
-    TRY(check_slots(c));
+    if (!o->allow_missing) TRY(check_slots(c));
     TRY(check_driver(c));
     TRY(plim_alloc(c, 1, sizeof *d, "a card", &d));
     d->ctx = c;
@@ -146,8 +157,8 @@ plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_mach
         close_device(d);
         return st;
     }
-    *out = (plim_machine){d->prop.name, &plim_ops_cuda, d, alloc_device, free_device, alloc_host, free_host,
-                          set_workspace, close_device};
+    *out = (plim_machine){d->prop.name, &plim_ops_cuda, d,           alloc_device, free_device, alloc_host,
+                          free_host,    set_workspace,  close_device};
     return PLIM_OK;
 }
 
@@ -170,8 +181,10 @@ plim_status plim_cuda_describe(plim_ctx *c, int ordinal, plim_cuda_info *out)
     int version = 0;
     size_t free_bytes = 0, total = 0;
     TRY(check_driver(c));
-    if (cudaGetDeviceProperties(&prop, ordinal) || cudaSetDevice(ordinal) || cudaMemGetInfo(&free_bytes, &total))
-        return plim_fail(c, PLIM_E_CUDA, "card %d cannot be opened: %s", ordinal, cudaGetErrorString(cudaGetLastError()));
+    if (cudaGetDeviceProperties(&prop, ordinal) || cudaSetDevice(ordinal) ||
+        cudaMemGetInfo(&free_bytes, &total))
+        return plim_fail(c, PLIM_E_CUDA, "card %d cannot be opened: %s", ordinal,
+                         cudaGetErrorString(cudaGetLastError()));
     snprintf(i.name, sizeof i.name, "%.127s", prop.name);
     i.capability_major = prop.major;
     i.capability_minor = prop.minor;

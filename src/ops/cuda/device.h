@@ -1,5 +1,5 @@
-/* device.h - a CUDA card as a plim_device: three streams, events, libraries, and what launching a kernel needs.
- * For src/ops/cuda alone. */
+/* device.h - a CUDA card as a plim_device: three streams, events, libraries, and what launching a kernel
+ * needs. For src/ops/cuda alone. */
 #ifndef PLIM_OPS_CUDA_DEVICE_H
 #define PLIM_OPS_CUDA_DEVICE_H
 
@@ -39,13 +39,14 @@ struct plim_device {
     plim_attention_kernel attention;
 };
 
-/* Fails with what was being done and CUDA's own words; out of memory is PLIM_E_OOM_DEVICE and leaves no error behind. */
+/* Fails with what was being done and CUDA's own words; out of memory is PLIM_E_OOM_DEVICE and leaves no error
+ * behind. */
 plim_status plim_cuda_fail(plim_device *d, cudaError_t e, const char *what);
 
-#define CUDA_TRY(d, call, what)                                          \
-    do {                                                                 \
-        cudaError_t cuda_try_e_ = (call);                                \
-        if (cuda_try_e_) return plim_cuda_fail((d), cuda_try_e_, (what)); \
+#define CUDA_TRY(d, call, what)                                                                              \
+    do {                                                                                                     \
+        cudaError_t cuda_try_e_ = (call);                                                                    \
+        if (cuda_try_e_) return plim_cuda_fail((d), cuda_try_e_, (what));                                    \
     } while (0)
 
 /* After a launch: what it reported. */
@@ -66,11 +67,23 @@ static inline unsigned plim_cuda_blocks(int64_t items, int64_t each)
 }
 
 /* Conversions the kernels share. */
-__device__ static inline float to_float(float x) { return x; }
-__device__ static inline float to_float(bf16 x) { return __bfloat162float(x); }
+__device__ static inline float to_float(float x)
+{
+    return x;
+}
+__device__ static inline float to_float(bf16 x)
+{
+    return __bfloat162float(x);
+}
 template <typename T> __device__ static inline T from_float(float x);
-template <> __device__ inline float from_float<float>(float x) { return x; }
-template <> __device__ inline bf16 from_float<bf16>(float x) { return __float2bfloat16_rn(x); }
+template <> __device__ inline float from_float<float>(float x)
+{
+    return x;
+}
+template <> __device__ inline bf16 from_float<bf16>(float x)
+{
+    return __float2bfloat16_rn(x);
+}
 
 /* Sum over a warp, every lane gets it. */
 __device__ static inline float warp_sum(float x)

@@ -100,8 +100,10 @@ static void open_cudnn(const folders *f, plim_cuda_libraries *l, char why[512])
     if (!l->nvrtc_file) l->nvrtc_file = open_one(f, "libnvrtc.so.12", path);
     l->cudnn_file = open_one(f, "libcudnn.so.9", l->cudnn_path);
     if (!l->cudnn_file) {
-        snprintf(why, 512, "libcudnn.so.9 was not found on the loader's path, under CUDA_HOME or in a Python environment "
-                           "(pip install nvidia-cudnn-cu13)");
+        snprintf(
+            why, 512,
+            "libcudnn.so.9 was not found on the loader's path, under CUDA_HOME or in a Python environment "
+            "(pip install nvidia-cudnn-cu13)");
         return;
     }
     bool whole = true;
@@ -142,7 +144,8 @@ plim_status plim_cuda_libraries_open(plim_ctx *c, plim_cuda_libraries *out, char
     if (!whole) {
         plim_cuda_libraries_close(&l);
         return plim_fail(c, PLIM_E_CUDA,
-                         "libcublasLt.so.13 was not found on the loader's path, under CUDA_HOME or in a Python environment; "
+                         "libcublasLt.so.13 was not found on the loader's path, under CUDA_HOME or in a "
+                         "Python environment; "
                          "pip install nvidia-cublas, or name its folder in PLIMSOLL_CUDA_LIBRARIES");
     }
     *out = l;

@@ -9,7 +9,8 @@ extern const plim_ops plim_ops_cuda; /* table.cu */
 plim_status plim_cuda_gemm_open(plim_device *d);
 void plim_cuda_gemm_close(plim_device *d);
 
-/* why: for want of cuDNN; our own attention takes its place, and the message says so when cuDNN was asked for. */
+/* why: for want of cuDNN; our own attention takes its place, and the message says so when cuDNN was asked
+ * for. */
 plim_status plim_cuda_attention_open(plim_device *d, const char *why) __attribute__((weak));
 void plim_cuda_attention_close(plim_device *d) __attribute__((weak));
 

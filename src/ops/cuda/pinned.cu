@@ -1,5 +1,5 @@
-// pinned.cu - pinned host memory fast: one call pins at about 1 GiB/s, because it faults pages in from one thread;
-// faulting them in from all cores first, in huge pages, leaves it little to do.
+// pinned.cu - pinned host memory fast: one call pins at about 1 GiB/s, because it faults pages in from one
+// thread; faulting them in from all cores first, in huge pages, leaves it little to do.
 #include "ops/cuda/parts.h"
 
 #include <pthread.h>
@@ -45,7 +45,8 @@ plim_status plim_cuda_pin(plim_device *d, size_t bytes, void **out)
 {
     if (bytes > SIZE_MAX / 2) return plim_fail_alloc(d->ctx, bytes, "pinned memory");
     size_t all = (bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES + HEADER;
-    char *p = (char *)mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p =
+        (char *)mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return plim_fail_alloc(d->ctx, all, "pinned memory");
     madvise(p, all, MADV_HUGEPAGE);
     touch_all(p, all);

@@ -2,12 +2,15 @@
 #include "ops/cuda/device.h"
 
 /* Rows of equal length, pitched on both sides. */
-static plim_status copy_rows(plim_device *d, plim_tensor from, plim_tensor to, cudaMemcpyKind kind, cudaStream_t stream)
+static plim_status copy_rows(plim_device *d, plim_tensor from, plim_tensor to, cudaMemcpyKind kind,
+                             cudaStream_t stream)
 {
     size_t width = plim_dtype_bytes(from.dtype);
     if (from.rows == 0 || from.cols == 0) return PLIM_OK;
     if (from.pitch == from.cols && to.pitch == to.cols) {
-        CUDA_TRY(d, cudaMemcpyAsync(to.data, from.data, (size_t)(from.rows * from.cols) * width, kind, stream), "a copy");
+        CUDA_TRY(d,
+                 cudaMemcpyAsync(to.data, from.data, (size_t)(from.rows * from.cols) * width, kind, stream),
+                 "a copy");
         return PLIM_OK;
     }
     CUDA_TRY(d,
@@ -17,8 +20,8 @@ static plim_status copy_rows(plim_device *d, plim_tensor from, plim_tensor to, c
     return PLIM_OK;
 }
 
-static plim_status beside(plim_device *d, const char *op, plim_tensor from, plim_tensor to, cudaMemcpyKind kind,
-                          cudaStream_t stream, int event)
+static plim_status beside(plim_device *d, const char *op, plim_tensor from, plim_tensor to,
+                          cudaMemcpyKind kind, cudaStream_t stream, int event)
 {
     if (event < 0 || event >= PLIM_EVENTS) return plim_fail(d->ctx, PLIM_E_RANGE, "%s: event %d", op, event);
     TRY(plim_cuda_view(d, op, "to", to, from.dtype, from.rows, from.cols));
