@@ -73,6 +73,7 @@ typedef enum plim_target {
 #define PLIM_TARGET_BIT(t)   (1u << (t))
 #define PLIM_TARGETS_DEFAULT ((1u << PLIM_TARGET_IN_B) - 1) /* all ten but in_proj_b and in_proj_a */
 #define PLIM_MAX_RANK        1024
+#define PLIM_MAX_SEQ_TOKENS  ((int64_t)1 << 24) /* of a sequence, a tile or a slab of loss rows */
 #define PLIM_ALL_LAYERS      INT64_MAX
 #define PLIM_FULL_LOGITS     0 /* loss_rows: every position's logits at once */
 

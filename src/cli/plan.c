@@ -52,6 +52,7 @@ static plim_status print_layout(plim_cli *cli, const plim_plan_ask *ask)
 {
     plim_options o = ask->base;
     o.seq_tokens = ask->seq_tokens[ask->seq_count - 1];
+    if (o.documents > o.seq_tokens) o.documents = o.seq_tokens;
     o.context_bytes = (size_t)ask->chosen[0]->context_bytes;
     if (!(ask->limits.pinned & PLIM_PIN_ATTENTION_KERNEL)) o.attention = ask->chosen[0]->attention;
     fprintf(stdout, "memory\toffset_bytes\tsize_bytes\tcomponent\ttensor\tdtype\trows\tcols\tpitch\n");

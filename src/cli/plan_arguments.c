@@ -96,8 +96,7 @@ static plim_status read_lengths(plim_ctx *c, const char *list, plim_plan_ask *a)
     for (const char *at = list; at;) {
         int64_t tokens, i;
         TRY(plim_next_item(c, "--seq", &at, item, sizeof item));
-        TRY(plim_parse_count(c, "--seq", item, &tokens));
-        if (tokens < 1) return plim_cli_misread(c, "seq", item, "a length above 0");
+        TRY(plim_cli_read_count(c, "--seq", item, &tokens));
         for (i = a->seq_count; i > 0 && a->seq_tokens[i - 1] > tokens; i--)
             a->seq_tokens[i] = a->seq_tokens[i - 1];
         if (i > 0 && a->seq_tokens[i - 1] == tokens) {
@@ -156,6 +155,11 @@ static plim_status read_cards(plim_ctx *c, const given *g, plim_plan_ask *a)
             a->chosen[a->chosen_count++] = card;
         }
     }
+    return PLIM_OK;
+}
+
+static plim_status read_price(plim_ctx *c, const given *g, plim_plan_ask *a)
+{
     if (!g->usd) return PLIM_OK;
     if (a->chosen_count != 1 || !g->card)
         return plim_fail(c, PLIM_E_USAGE, "--usd-per-h prices one card; name it with --card");
@@ -189,6 +193,15 @@ static void add_longest(plim_plan_ask *a)
         a->seq_tokens[a->seq_count++] = a->workload.longest_tokens;
 }
 
+/* A number out of an option's range is a mistake of the command line, not of a file. */
+static plim_status ranged(plim_cli *cli, plim_status st, int *code)
+{
+    if (st != PLIM_E_RANGE) return st;
+    plim_cli_failed(cli, st);
+    *code = PLIM_EXIT_USAGE;
+    return PLIM_OK;
+}
+
 plim_status plim_plan_arguments(plim_cli *cli, int argc, char **argv, plim_plan_ask *a, int *code)
 {
     plim_ctx *c = cli->ctx;
@@ -209,7 +222,8 @@ plim_status plim_plan_arguments(plim_cli *cli, int argc, char **argv, plim_plan_
             a->model = value;
             continue;
         }
-        TRY(read_option(c, option, value, a, &g));
+        TRY(ranged(cli, read_option(c, option, value, a, &g), code));
+        if (*code >= 0) return PLIM_OK;
     }
     if (!a->model)
         return plim_fail(c, PLIM_E_USAGE,
@@ -218,8 +232,11 @@ plim_status plim_plan_arguments(plim_cli *cli, int argc, char **argv, plim_plan_
     a->base = g.step.options;
     a->limits.pinned |= g.step.pinned;
     a->full_logits = g.step.full_logits;
-    TRY(read_lengths(c, g.seq, a));
+    TRY(ranged(cli, read_lengths(c, g.seq, a), code));
+    if (*code >= 0) return PLIM_OK;
     TRY(read_cards(c, &g, a));
+    TRY(ranged(cli, read_price(c, &g, a), code));
+    if (*code >= 0) return PLIM_OK;
     TRY(read_tokens(c, g.tokens, a));
     add_longest(a);
     a->load_line = a->cards_given && !a->seq_given;

@@ -31,6 +31,17 @@ plim_status plim_cli_read_word(plim_ctx *c, const char *option, const char *valu
     return plim_cli_misread(c, option, value, both);
 }
 
+plim_status plim_cli_read_count(plim_ctx *c, const char *option, const char *value, int64_t *out)
+{
+    int64_t n;
+    TRY(plim_parse_count(c, option, value, &n));
+    if (n < 1 || n > PLIM_MAX_SEQ_TOKENS)
+        return plim_fail(c, PLIM_E_USAGE, "%s %s is out of range; 1 to %lld would work", option, value,
+                         (long long)PLIM_MAX_SEQ_TOKENS);
+    *out = n;
+    return PLIM_OK;
+}
+
 static plim_status read_checkpoints(plim_ctx *c, const char *value, plim_step_ask *a)
 {
     a->pinned |= PLIM_PIN_CHECKPOINTS;
@@ -62,7 +73,7 @@ static plim_status read_keep_attention(plim_ctx *c, const char *value, plim_step
 static plim_status read_tile(plim_ctx *c, const char *value, plim_step_ask *a)
 {
     a->pinned |= PLIM_PIN_TILE;
-    return plim_parse_count(c, "--tile", value, &a->options.tile_tokens);
+    return plim_cli_read_count(c, "--tile", value, &a->options.tile_tokens);
 }
 
 static plim_status read_loss(plim_ctx *c, const char *value, plim_step_ask *a)
@@ -74,9 +85,7 @@ static plim_status read_loss_rows(plim_ctx *c, const char *value, plim_step_ask 
 {
     a->pinned |= PLIM_PIN_LOSS_ROWS;
     a->loss_rows = true;
-    TRY(plim_parse_count(c, "--loss-rows", value, &a->options.loss_rows));
-    if (a->options.loss_rows > 0) return PLIM_OK;
-    return plim_cli_misread(c, "loss-rows", value, "a number above 0, or --loss full");
+    return plim_cli_read_count(c, "--loss-rows", value, &a->options.loss_rows);
 }
 
 static plim_status read_embedding(plim_ctx *c, const char *value, plim_step_ask *a)
@@ -101,7 +110,7 @@ static plim_status read_labelled(plim_ctx *c, const char *value, plim_step_ask *
 
 static plim_status read_documents(plim_ctx *c, const char *value, plim_step_ask *a)
 {
-    return plim_parse_count(c, "--documents", value, &a->options.documents);
+    return plim_cli_read_count(c, "--documents", value, &a->options.documents);
 }
 
 static plim_status read_rank(plim_ctx *c, const char *value, plim_step_ask *a)

@@ -52,6 +52,9 @@ void plim_step_on_cpu(plim_step_ask *a, plim_dtype act);
 /* PLIM_E_USAGE: "--option value is not understood; ... would work". */
 plim_status plim_cli_misread(plim_ctx *c, const char *option, const char *value, const char *would_work);
 
+/* A number of tokens, rows or documents, 1 to PLIM_MAX_SEQ_TOKENS; option with its dashes, for messages. */
+plim_status plim_cli_read_count(plim_ctx *c, const char *option, const char *value, int64_t *out);
+
 /* One of two words. */
 plim_status plim_cli_read_word(plim_ctx *c, const char *option, const char *value, const char *yes,
                                const char *no, bool *out);

@@ -4,8 +4,6 @@
 #include "base/context.h"
 #include "ops/chunk_table.h"
 
-#define MAX_SEQ_TOKENS ((int64_t)1 << 24)
-
 plim_options plim_options_defaults(void)
 {
     return (plim_options){
@@ -35,12 +33,12 @@ static plim_status check(plim_ctx *c, const char *name, int64_t value, int64_t l
 
 static plim_status check_options(plim_ctx *c, const plim_spec *s, const plim_options *o)
 {
-    TRY(check(c, "seq_tokens", o->seq_tokens, 1, MAX_SEQ_TOKENS));
+    TRY(check(c, "seq_tokens", o->seq_tokens, 1, PLIM_MAX_SEQ_TOKENS));
     TRY(check(c, "documents", o->documents, 1, o->seq_tokens));
     TRY(check(c, "host_checkpoints", o->host_checkpoints, 0, PLIM_ALL_LAYERS));
     TRY(check(c, "kept_layers", o->kept_layers, 0, PLIM_ALL_LAYERS));
-    TRY(check(c, "tile_tokens", o->tile_tokens, 1, MAX_SEQ_TOKENS));
-    TRY(check(c, "loss_rows", o->loss_rows, 0, MAX_SEQ_TOKENS));
+    TRY(check(c, "tile_tokens", o->tile_tokens, 1, PLIM_MAX_SEQ_TOKENS));
+    TRY(check(c, "loss_rows", o->loss_rows, 0, PLIM_MAX_SEQ_TOKENS));
     TRY(check(c, "lora_rank", o->lora_rank, 1, PLIM_MAX_RANK));
     TRY(check(c, "kv_heads_per_call", o->kv_heads_per_call, 0, s->kv_heads));
     if (!(o->labelled_share >= 0 && o->labelled_share <= 1))
