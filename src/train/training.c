@@ -25,13 +25,23 @@ double plim_hyper_rate(const plim_hyper *h, int64_t step)
     return h->learning_rate * (h->final_share + (1 - h->final_share) * share);
 }
 
+/* Eight-bit codes as the floats they fill four by four: zero bytes either way, and fill knows floats alone. */
+static plim_tensor as_floats(plim_tensor t)
+{
+    if (t.dtype != PLIM_U8) return t;
+    t.dtype = PLIM_F32;
+    t.cols /= (int64_t)sizeof(float); /* tensors are aligned to PLIM_ADAM_BLOCK elements */
+    t.pitch = t.cols;
+    return t;
+}
+
 plim_status plim_training_reset_states(plim_training *t)
 {
     plim_engine *e = t->engine;
     const plim_adapters *a = &e->step->adapters;
     const plim_tensor all[] = {a->m, a->v, a->m_max, a->v_max, a->small_m, a->small_v};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        plim_fill_args zero = {.x = all[i]};
+        plim_fill_args zero = {.x = as_floats(all[i])};
         if (all[i].rows && all[i].cols) TRY(e->ops->fill(e->device, &zero));
     }
     t->step = 0;
