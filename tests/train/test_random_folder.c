@@ -71,6 +71,16 @@ static void check_ways(plim_ctx *c, const char *config)
     }
 }
 
+static int entries(const char *folder)
+{
+    int n = 0;
+    DIR *d = opendir(folder);
+    if (!d) return -1;
+    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
+    closedir(d);
+    return n;
+}
+
 static const char *write_config(const char *name, const char *text)
 {
     const char *path = test_path(test_folder(name), "config.json");
@@ -99,6 +109,7 @@ TEST(a_shard_holds_at_least_one_tensor)
     CHECK_OK(c, plim_random_folder_write(c, &f));
     laid_open(c, &loaded, f.out, laid_options(PLIM_BF16, 4));
     assert_int_equal(load(c, &loaded, f.out), plim_spec_counts(&loaded.spec).tensors);
+    assert_int_equal(entries(f.out), plim_spec_counts(&loaded.spec).tensors + 2); /* index and config */
     laid_close(&loaded);
     test_ctx_close(c);
 }
@@ -230,16 +241,6 @@ TEST(a_range_too_large_for_the_dtype_is_refused)
 
 /* ---- the folder
  * -------------------------------------------------------------------------------------------- */
-
-static int entries(const char *folder)
-{
-    int n = 0;
-    DIR *d = opendir(folder);
-    if (!d) return -1;
-    for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.' || strlen(e->d_name) > 2;
-    closedir(d);
-    return n;
-}
 
 TEST(the_config_is_copied_and_the_header_says_pt)
 {
