@@ -55,6 +55,7 @@ typedef struct plim_table_request {
     plim_options base;
     plim_limits limits;
     plim_workload workload;
+    const char *card_file;       /* cards of the person's own, for the next command; NULL: none */
     bool load_line; /* also the longest length of every card */
 } plim_table_request;
 
@@ -92,9 +93,9 @@ typedef enum plim_next_kind {
 
 typedef struct plim_next {
     plim_next_kind kind;
-    const plim_choice *choice; /* the choice to prove; NULL with PLIM_NEXT_CHANGE when nothing would help */
+    const plim_choice *choice; /* the choice to prove; NULL with PLIM_NEXT_CHANGE, note and hf */
     char text[512];            /* a sentence */
-    char command[640];         /* "" if none */
+    char command[1024];         /* "" if none */
 } plim_next;
 
 typedef struct plim_table {

@@ -72,6 +72,7 @@ static plim_status answer(plim_cli *cli, const plim_plan_ask *ask, int *code)
         .base = ask->base,
         .limits = ask->limits,
         .workload = ask->workload,
+        .card_file = ask->card_file,
         .load_line = ask->load_line,
     };
     plim_table t = {0};

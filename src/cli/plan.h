@@ -16,7 +16,7 @@ typedef struct plim_plan_ask {
     int64_t seq_tokens[PLIM_MAX_LENGTHS];
     int64_t seq_count;
     bool seq_given, cards_given, full_logits, json, layout, load_line;
-    const char *html;
+    const char *html, *card_file;
     plim_trainer trainer;
     plim_options base;
     plim_limits limits;

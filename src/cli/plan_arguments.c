@@ -119,6 +119,7 @@ static plim_status read_cards(plim_ctx *c, const given *g, plim_plan_ask *a)
         return plim_fail(c, PLIM_E_IO,
                          "share/cards.json was not found; PLIMSOLL_SHARE can name the folder that holds it");
     TRY(plim_cards_load(c, path, &a->cards));
+    a->card_file = g->card_file;
     if (g->card_file) {
         plim_cards own = {0}, both = {0};
         TRY(plim_cards_load(c, g->card_file, &own));

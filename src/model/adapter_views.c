@@ -64,6 +64,6 @@ void plim_adapter_views(const plim_shape *sh, const plim_adapters *blocks, plim_
 {
     maker m = {sh, blocks, layers};
     memset(layers, 0, (size_t)(sh->last_layer - sh->first_layer) * sizeof *layers);
-    plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, sh->first_layer, sh->last_layer,
-                       place_tensor, &m);
+    plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, sh->first_layer,
+                       sh->last_layer, place_tensor, &m);
 }

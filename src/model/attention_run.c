@@ -1,5 +1,5 @@
-/* attention_run.c - gated full attention: products tile by tile, softmax over the whole sequence a group of heads at a
- * time. */
+/* attention_run.c - gated full attention: products tile by tile, softmax over the whole sequence a group of
+ * heads at a time. */
 #include "base/context.h"
 #include "model/engine.h"
 
@@ -7,7 +7,7 @@
 
 /* Where the parts of the fused product lie in a row of qkv. */
 typedef struct columns {
-    int64_t head_stride; /* from one query head to the next: 2 Dh with a gate beside it */
+    int64_t head_stride;  /* from one query head to the next: 2 Dh with a gate beside it */
     int64_t keys, values; /* first column of each */
 } columns;
 
@@ -20,7 +20,7 @@ static columns columns_of(const plim_engine *e)
 
 /* One group of heads that attend in one call. */
 typedef struct group {
-    int64_t head, kv_head;            /* first of each */
+    int64_t head, kv_head; /* first of each */
     plim_head_rope_args q_rope, k_rope;
     plim_attention_args attention;
 } group;
@@ -33,9 +33,11 @@ static group group_of(plim_engine *e, const plim_attention_pass *p, int64_t i)
     columns at = columns_of(e);
     int64_t T = e->T, Dh = s->head_dim, heads = sh->group_heads, kv = sh->group_kv_heads;
     plim_tensor qkv = plim_tensor_rows(p->saved.qkv, 0, T);
-    plim_tensor cos = plim_tensor_rows(e->step->batch.cos, 0, T), sin = plim_tensor_rows(e->step->batch.sin, 0, T);
+    plim_tensor cos = plim_tensor_rows(e->step->batch.cos, 0, T),
+                sin = plim_tensor_rows(e->step->batch.sin, 0, T);
     group g = {.head = i * heads, .kv_head = i * kv};
-    plim_head_rope_args rope = {.cos = cos, .sin = sin, .head_dim = Dh, .eps = s->rms_eps, .unit_offset = s->unit_offset_norm};
+    plim_head_rope_args rope = {
+        .cos = cos, .sin = sin, .head_dim = Dh, .eps = s->rms_eps, .unit_offset = s->unit_offset_norm};
     g.q_rope = g.k_rope = rope;
     g.q_rope.x = plim_tensor_cols(qkv, g.head * at.head_stride, (heads - 1) * at.head_stride + Dh);
     g.q_rope.y = plim_tensor_rows(p->work->q, 0, T);
@@ -74,7 +76,8 @@ static plim_tensor gate_rows(const plim_engine *e, const plim_attention_pass *p,
 {
     const plim_spec *s = e->sh->spec;
     if (!s->attention_gate) return (plim_tensor){0};
-    return plim_tensor_cols(plim_tensor_rows(p->saved.qkv, first, rows), s->head_dim, (2 * s->heads - 1) * s->head_dim);
+    return plim_tensor_cols(plim_tensor_rows(p->saved.qkv, first, rows), s->head_dim,
+                            (2 * s->heads - 1) * s->head_dim);
 }
 
 static plim_attention_gate_args gate_args(const plim_engine *e, const plim_attention_pass *p, int64_t first,
@@ -91,10 +94,12 @@ static plim_attention_gate_args gate_args(const plim_engine *e, const plim_atten
     };
 }
 
-static plim_status norm_tile(plim_engine *e, const plim_attention_pass *p, int64_t first, int64_t rows, plim_tensor *h)
+static plim_status norm_tile(plim_engine *e, const plim_attention_pass *p, int64_t first, int64_t rows,
+                             plim_tensor *h)
 {
     *h = plim_tensor_rows(p->work->h, 0, rows);
-    return plim_engine_norm(e, plim_tensor_rows(p->x, first, rows), plim_engine_weights(e, p->layer)->input_norm, *h);
+    return plim_engine_norm(e, plim_tensor_rows(p->x, first, rows),
+                            plim_engine_weights(e, p->layer)->input_norm, *h);
 }
 
 plim_status plim_attention_block_fwd(plim_engine *e, const plim_attention_pass *p)
@@ -112,6 +117,7 @@ plim_status plim_attention_block_fwd(plim_engine *e, const plim_attention_pass *
         TRY(e->ops->head_rope_fwd(e->device, &g.k_rope));
         TRY(e->ops->attention_fwd(e->device, &g.attention));
     }
+    if (p->output_event != PLIM_NO_EVENT) TRY(e->ops->wait(e->device, p->output_event));
     for (int64_t i = 0; i < plim_tile_count(e); i++) {
         int64_t first = i * e->sh->tile, rows = plim_tile_rows(e, i);
         plim_attention_gate_args gate = gate_args(e, p, first, rows);
@@ -149,8 +155,10 @@ static plim_status softmax_bwd(plim_engine *e, const plim_attention_pass *p)
         group g = group_of(e, p, i);
         TRY(e->ops->head_rope_fwd(e->device, &g.q_rope));
         TRY(e->ops->head_rope_fwd(e->device, &g.k_rope));
-        g.attention.dout = plim_tensor_cols(plim_tensor_rows(p->work->dout, 0, T), g.head * Dh, e->sh->group_heads * Dh);
-        g.attention.delta = plim_tensor_cols(plim_tensor_rows(p->work->delta, g.head, e->sh->group_heads), 0, T);
+        g.attention.dout =
+            plim_tensor_cols(plim_tensor_rows(p->work->dout, 0, T), g.head * Dh, e->sh->group_heads * Dh);
+        g.attention.delta =
+            plim_tensor_cols(plim_tensor_rows(p->work->delta, g.head, e->sh->group_heads), 0, T);
         g.attention.dq = plim_tensor_rows(p->work->dq, 0, T);
         g.attention.dk = plim_tensor_rows(p->work->dk, 0, T);
         g.attention.dv = plim_tensor_rows(p->work->dv, 0, T);
@@ -177,8 +185,8 @@ plim_status plim_attention_block_bwd(plim_engine *e, const plim_attention_pass *
         plim_tensor h, dh = plim_tensor_rows(p->work->dh, 0, rows);
         TRY(norm_tile(e, p, first, rows, &h));
         TRY(plim_product_bwd(e, &in, h, plim_tensor_rows(p->saved.qkv, first, rows), dh, first, false));
-        TRY(plim_engine_norm_bwd(e, plim_tensor_rows(p->x, first, rows), input_norm, dh, plim_tensor_rows(dx, first, rows),
-                                 true));
+        TRY(plim_engine_norm_bwd(e, plim_tensor_rows(p->x, first, rows), input_norm, dh,
+                                 plim_tensor_rows(dx, first, rows), true));
     }
     return PLIM_OK;
 }

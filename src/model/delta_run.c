@@ -1,4 +1,5 @@
-/* delta_run.c - gated delta-net mixer: tile by tile, with a carried state forward and a carried gradient backward. */
+/* delta_run.c - gated delta-net mixer: tile by tile, with a carried state forward and a carried gradient
+ * backward. */
 #include "base/context.h"
 #include "model/engine.h"
 
@@ -99,7 +100,8 @@ static plim_status l2_norms(plim_engine *e, plim_tensor c, plim_tensor dc)
     const plim_spec *s = e->sh->spec;
     int64_t keys = widths_of(s).keys;
     for (int i = 0; i < 2; i++) {
-        plim_l2norm_args a = {.x = plim_tensor_cols(c, i * keys, keys), .dim = s->key_dim,
+        plim_l2norm_args a = {.x = plim_tensor_cols(c, i * keys, keys),
+                              .dim = s->key_dim,
                               .scale = i == 0 ? 1 / sqrt((double)s->key_dim) : 1};
         if (dc.rows) {
             a.dy = a.dx = plim_tensor_cols(dc, i * keys, keys);
@@ -115,7 +117,8 @@ static plim_status l2_norms(plim_engine *e, plim_tensor c, plim_tensor dc)
 static plim_decay_args decay_args(plim_engine *e, const plim_delta_pass *p, const tile *t)
 {
     const plim_layer_weights *w = plim_engine_weights(e, p->layer);
-    return (plim_decay_args){.ba = t->ba, .a_log = w->a_log, .dt_bias = w->dt_bias, .g = t->g, .beta = t->beta};
+    return (plim_decay_args){
+        .ba = t->ba, .a_log = w->a_log, .dt_bias = w->dt_bias, .g = t->g, .beta = t->beta};
 }
 
 static plim_delta_args delta_args(plim_engine *e, const plim_delta_pass *p, const tile *t)
@@ -238,8 +241,10 @@ plim_status plim_delta_block_bwd(plim_engine *e, const plim_delta_pass *p, plim_
     TRY(zero(e, p->work->history));
     for (int64_t i = plim_tile_count(e) - 1; i >= 0; i--) {
         tile t = tile_of(e, p, i);
-        plim_tensor dy = plim_tensor_rows(dx, t.first, t.rows), dqkvz = plim_tensor_rows(p->work->dqkvz, 0, t.rows);
-        plim_tensor dout = plim_tensor_rows(p->work->dout, 0, t.rows), dh = plim_tensor_rows(p->work->dh, 0, t.rows);
+        plim_tensor dy = plim_tensor_rows(dx, t.first, t.rows),
+                    dqkvz = plim_tensor_rows(p->work->dqkvz, 0, t.rows);
+        plim_tensor dout = plim_tensor_rows(p->work->dout, 0, t.rows),
+                    dh = plim_tensor_rows(p->work->dh, 0, t.rows);
         plim_tensor dba = plim_tensor_rows(p->work->dba, 0, t.rows);
         TRY(output_bwd(e, p, &t, dy, dqkvz, dout));
         TRY(recurrence_bwd(e, p, &t, dout, dqkvz, dba));

@@ -1,4 +1,5 @@
-/* engine.c - decides nothing about memory: it walks the layout dry, allocates what that counted, and walks it again. */
+/* engine.c - decides nothing about memory: it walks the layout dry, allocates what that counted, and walks it
+ * again. */
 #include "model/engine.h"
 
 #include "base/context.h"
@@ -14,7 +15,8 @@ static plim_status place(plim_engine *e)
     plim_arena_dry(&dry.host);
     plim_step_layout(&dry, e->sh, e->step, NULL, NULL);
     if (dry.device.overflow || dry.host.overflow)
-        return plim_fail(e->ctx, PLIM_E_SHAPE, "a step of %lld tokens overflows 63 bits of memory", (long long)e->sh->T);
+        return plim_fail(e->ctx, PLIM_E_SHAPE, "a step of %lld tokens overflows 63 bits of memory",
+                         (long long)e->sh->T);
     e->planned_device_bytes = plim_arena_peak(&dry.device).total_bytes;
     e->planned_host_bytes = plim_arena_peak(&dry.host).total_bytes;
     TRY(e->machine->alloc_device(e->device, e->planned_device_bytes, &device));
@@ -25,7 +27,8 @@ static plim_status place(plim_engine *e)
     if (plim_arena_peak(&e->memory.device).total_bytes != e->planned_device_bytes ||
         plim_arena_peak(&e->memory.host).total_bytes != e->planned_host_bytes || e->memory.device.exhausted ||
         e->memory.host.exhausted)
-        return plim_fail(e->ctx, PLIM_E_MISMATCH, "the live layout differs from the dry one: %zu and %zu bytes",
+        return plim_fail(e->ctx, PLIM_E_MISMATCH,
+                         "the live layout differs from the dry one: %zu and %zu bytes",
                          plim_arena_peak(&e->memory.device).total_bytes, e->planned_device_bytes);
     return PLIM_OK;
 }
@@ -44,6 +47,7 @@ static plim_status open(plim_engine *e, const plim_options *o)
     plim_ctx *c = e->ctx;
     tables *t;
     TRY(plim_shape_init(c, &e->spec, o, e->sh));
+    e->sh->o.context_bytes = 0; /* the driver holds it already; the plan adds it */
     size_t layers = (size_t)e->sh->spec->layers, T = (size_t)e->sh->T;
     size_t angles = T * (size_t)(e->spec.rope.rotary_dim / 2);
     TRY(plim_alloc(c, layers + 1, sizeof *e->step->layers, "the layers of a step", &e->step->layers));
@@ -55,7 +59,8 @@ static plim_status open(plim_engine *e, const plim_options *o)
     TRY(plim_alloc(c, T, sizeof *t->labels, "the labels of a step", &t->labels));
     TRY(plim_alloc(c, T, sizeof *t->index, "the labelled rows of a step", &t->index));
     TRY(plim_alloc(c, T, sizeof *t->weights, "the loss weights of a step", &t->weights));
-    TRY(plim_alloc(c, (size_t)e->sh->o.documents + 1, sizeof *t->start, "the documents of a step", &t->start));
+    TRY(plim_alloc(c, (size_t)e->sh->o.documents + 1, sizeof *t->start, "the documents of a step",
+                   &t->start));
     TRY(plim_alloc(c, angles, plim_dtype_bytes(e->sh->stat), "the rotary tables of a step", &t->cos));
     TRY(plim_alloc(c, angles, plim_dtype_bytes(e->sh->stat), "the rotary tables of a step", &t->sin));
     TRY(plim_alloc(c, (size_t)e->sh->all_chunks, sizeof *t->chunks, "the chunks of a step", &t->chunks));
@@ -106,7 +111,8 @@ void plim_engine_close(plim_engine *e)
     plim_release(c, e);
 }
 
-/* ---- a sequence ------------------------------------------------------------------------------------------------------- */
+/* ---- a sequence
+ * ------------------------------------------------------------------------------------------------------- */
 
 int64_t plim_sequence_labels(const plim_sequence *q, double *weight_sum)
 {
@@ -125,15 +131,17 @@ static plim_status check_sequence(plim_engine *e, const plim_sequence *q)
 {
     int64_t T = q->documents > 0 ? q->start[q->documents] : 0;
     if (q->documents < 1 || q->documents > e->sh->o.documents || T < 1 || T > e->sh->T || q->start[0] != 0)
-        return plim_fail(e->ctx, PLIM_E_RANGE,
-                         "a sequence of %lld tokens in %lld documents; laid out for %lld tokens in %lld documents",
-                         (long long)T, (long long)q->documents, (long long)e->sh->T, (long long)e->sh->o.documents);
+        return plim_fail(
+            e->ctx, PLIM_E_RANGE,
+            "a sequence of %lld tokens in %lld documents; laid out for %lld tokens in %lld documents",
+            (long long)T, (long long)q->documents, (long long)e->sh->T, (long long)e->sh->o.documents);
     for (int64_t n = 0; n < q->documents; n++)
         if (q->start[n + 1] < q->start[n])
             return plim_fail(e->ctx, PLIM_E_RANGE, "document %lld ends before it starts", (long long)n);
     for (int64_t t = 0; t < T; t++)
         if (q->ids[t] < 0 || q->ids[t] >= e->spec.vocab)
-            return plim_fail(e->ctx, PLIM_E_RANGE, "token %lld of the sequence is %d; the vocabulary has %lld entries",
+            return plim_fail(e->ctx, PLIM_E_RANGE,
+                             "token %lld of the sequence is %d; the vocabulary has %lld entries",
                              (long long)t, (int)q->ids[t], (long long)e->spec.vocab);
     return PLIM_OK;
 }
@@ -160,11 +168,13 @@ static plim_status write_table(plim_engine *e, const void *host, plim_tensor to,
 
 static plim_status write_angles(plim_engine *e, tables *t)
 {
-    plim_tensor cos = plim_tensor_rows(e->step->batch.cos, 0, e->T), sin = plim_tensor_rows(e->step->batch.sin, 0, e->T);
+    plim_tensor cos = plim_tensor_rows(e->step->batch.cos, 0, e->T),
+                sin = plim_tensor_rows(e->step->batch.sin, 0, e->T);
     int64_t pairs = e->spec.rope.rotary_dim / 2;
     plim_docs host = e->docs;
     host.start = host.start_host;
-    plim_tensor made_cos = {t->cos, e->sh->stat, e->T, pairs, pairs}, made_sin = {t->sin, e->sh->stat, e->T, pairs, pairs};
+    plim_tensor made_cos = {t->cos, e->sh->stat, e->T, pairs, pairs},
+                made_sin = {t->sin, e->sh->stat, e->T, pairs, pairs};
     TRY(plim_rope_tables(e->ctx, &e->spec.rope, &host, 0, made_cos, made_sin));
     if (cos.pitch == pairs) {
         TRY(write_table(e, t->cos, cos, e->T * pairs));
@@ -188,7 +198,8 @@ plim_status plim_engine_sequence(plim_engine *e, const plim_sequence *q, double 
     TRY(check_sequence(e, q));
     e->T = q->start[q->documents];
     e->loss_scale = weight_sum > 0 ? 1 / weight_sum : 0;
-    e->docs = (plim_docs){.count = q->documents, .tokens = e->T, .start = b->start.data, .start_host = t->start};
+    e->docs =
+        (plim_docs){.count = q->documents, .tokens = e->T, .start = b->start.data, .start_host = t->start};
     for (int64_t n = 0; n <= q->documents; n++) t->start[n] = q->start[n];
     for (int64_t n = 0; n < q->documents; n++) {
         int64_t length = q->start[n + 1] - q->start[n];
@@ -196,7 +207,8 @@ plim_status plim_engine_sequence(plim_engine *e, const plim_sequence *q, double 
     }
     for (int64_t i = 0; i < plim_tile_count(e); i++) {
         e->tiles[i].first = chunks;
-        e->tiles[i].count = plim_chunk_table(&e->docs, i * e->sh->tile, plim_tile_rows(e, i), t->chunks + chunks);
+        e->tiles[i].count =
+            plim_chunk_table(&e->docs, i * e->sh->tile, plim_tile_rows(e, i), t->chunks + chunks);
         chunks += e->tiles[i].count;
     }
     e->labelled_rows = make_labels(q, t);

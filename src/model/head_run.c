@@ -1,4 +1,5 @@
-/* head_run.c - final norm, head and loss on the labelled rows, a slab at a time; forward and backward in one visit. */
+/* head_run.c - final norm, head and loss on the labelled rows, a slab at a time; forward and backward in one
+ * visit. */
 #include "base/context.h"
 #include "model/engine.h"
 
@@ -18,7 +19,8 @@ static plim_status logits_of(plim_engine *e, plim_tensor hidden, plim_tensor nor
     return e->ops->gemm(e->device, &g);
 }
 
-plim_status plim_head_logits(plim_engine *e, const plim_head_work *w, plim_tensor x, int64_t first, int64_t rows)
+plim_status plim_head_logits(plim_engine *e, const plim_head_work *w, plim_tensor x, int64_t first,
+                             int64_t rows)
 {
     return logits_of(e, plim_tensor_rows(x, first, rows), plim_tensor_rows(w->normed, 0, rows),
                      plim_tensor_rows(w->logits, 0, rows));
@@ -46,7 +48,8 @@ static plim_status slab(plim_engine *e, const plim_head_work *w, plim_tensor x, 
     };
     TRY(e->ops->cross_entropy(e->device, &loss));
     if (!backward) return PLIM_OK;
-    plim_tensor dnormed = plim_tensor_rows(w->dnormed, 0, rows), dhidden = plim_tensor_rows(w->dhidden, 0, rows);
+    plim_tensor dnormed = plim_tensor_rows(w->dnormed, 0, rows),
+                dhidden = plim_tensor_rows(w->dhidden, 0, rows);
     plim_gemm_args g = {.a = loss.dlogits, .b = e->step->model.head, .c = dnormed, .alpha = 1};
     plim_rows_args scatter = {dhidden, dx, index};
     TRY(e->ops->gemm(e->device, &g));

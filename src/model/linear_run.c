@@ -1,8 +1,8 @@
 /* linear_run.c - one product with its adapters, forward and backward.
  *
  * The base weight lies extended: B (scaled) in pad columns beside it, A in pad rows below it.  So
- * y = [x | xa] [W | B]^T is one product, and dx = [dy | dt] [W ; A] another, after the thin ones xa = x A^T and
- * dt = dy B.  With dropout the mask acts on the adapter path alone, and the products stay apart. */
+ * y = [x | xa] [W | B]^T is one product, and dx = [dy | dt] [W ; A] another, after the thin ones xa = x A^T
+ * and dt = dy B.  With dropout the mask acts on the adapter path alone, and the products stay apart. */
 #include "base/context.h"
 #include "model/engine.h"
 
@@ -18,18 +18,18 @@ static plim_tensor beside(plim_tensor t, int64_t cols, int64_t first, int64_t co
     return plim_tensor_cols(t, cols + first, count);
 }
 
-static plim_status gemm(plim_engine *e, plim_tensor a, bool ta, plim_tensor b, bool tb, plim_tensor c, double alpha,
-                        bool accumulate)
+static plim_status gemm(plim_engine *e, plim_tensor a, bool ta, plim_tensor b, bool tb, plim_tensor c,
+                        double alpha, bool accumulate)
 {
     plim_gemm_args g = {a, b, c, ta, tb, accumulate, alpha};
     return e->ops->gemm(e->device, &g);
 }
 
 typedef struct views {
-    plim_tensor weight;   /* [out, in] */
-    plim_tensor b_block;  /* [out, pad], block-diagonal, scaled */
-    plim_tensor a_block;  /* [pad, in] */
-    int64_t rank;         /* padded */
+    plim_tensor weight;  /* [out, in] */
+    plim_tensor b_block; /* [out, pad], block-diagonal, scaled */
+    plim_tensor a_block; /* [pad, in] */
+    int64_t rank;        /* padded */
 } views;
 
 static views views_of(const plim_engine *e, const plim_product *p)
@@ -49,21 +49,23 @@ static bool dropping(const plim_engine *e)
 }
 
 /* The adapter's input of one part: x, or x masked into the scratch. */
-static plim_status adapter_input(plim_engine *e, const plim_product *p, int part, plim_tensor x, int64_t first_row,
-                                 plim_tensor *out)
+static plim_status adapter_input(plim_engine *e, const plim_product *p, int part, plim_tensor x,
+                                 int64_t first_row, plim_tensor *out)
 {
     if (!dropping(e)) {
         *out = x;
         return PLIM_OK;
     }
     plim_tensor y = plim_tensor_cols(plim_tensor_rows(e->step->dropped, 0, x.rows), 0, x.cols);
-    plim_dropout_args a = {x, y, e->dropout_seed, p->adapters->part[part].stream, first_row, e->sh->o.lora_dropout};
+    plim_dropout_args a = {
+        x, y, e->dropout_seed, p->adapters->part[part].stream, first_row, e->sh->o.lora_dropout};
     *out = y;
     return e->ops->dropout(e->device, &a);
 }
 
 /* xa = x A^T into the columns beside x. */
-static plim_status adapter_fwd(plim_engine *e, const plim_product *p, const views *v, plim_tensor x, int64_t first_row)
+static plim_status adapter_fwd(plim_engine *e, const plim_product *p, const views *v, plim_tensor x,
+                               int64_t first_row)
 {
     const plim_linear *l = p->linear;
     if (!dropping(e)) return gemm(e, x, false, v->a_block, true, beside(x, l->in, 0, l->pad), 1, false);
@@ -72,14 +74,14 @@ static plim_status adapter_fwd(plim_engine *e, const plim_product *p, const view
         plim_tensor input;
         if (at < 0) continue;
         TRY(adapter_input(e, p, i, x, first_row, &input));
-        TRY(gemm(e, input, false, plim_tensor_rows(v->a_block, at, v->rank), true, beside(x, l->in, at, v->rank), 1,
-                 false));
+        TRY(gemm(e, input, false, plim_tensor_rows(v->a_block, at, v->rank), true,
+                 beside(x, l->in, at, v->rank), 1, false));
     }
     return PLIM_OK;
 }
 
-plim_status plim_product_fwd(plim_engine *e, const plim_product *p, plim_tensor x, plim_tensor y, int64_t first_row,
-                             bool accumulate)
+plim_status plim_product_fwd(plim_engine *e, const plim_product *p, plim_tensor x, plim_tensor y,
+                             int64_t first_row, bool accumulate)
 {
     const plim_linear *l = p->linear;
     views v = views_of(e, p);
@@ -109,26 +111,26 @@ static plim_status adapter_grads(plim_engine *e, const plim_product *p, const vi
 }
 
 /* dx += mask(dt A) of every part: only with dropout. */
-static plim_status masked_input_gradient(plim_engine *e, const plim_product *p, const views *v, plim_tensor dy,
-                                         plim_tensor dx, int64_t first_row)
+static plim_status masked_input_gradient(plim_engine *e, const plim_product *p, const views *v,
+                                         plim_tensor dy, plim_tensor dx, int64_t first_row)
 {
     const plim_linear *l = p->linear;
     plim_tensor scratch = plim_tensor_cols(plim_tensor_rows(e->step->dropped, 0, dx.rows), 0, dx.cols);
     for (int i = 0; i < l->parts; i++) {
         int64_t at = l->part[i].adapter * v->rank;
         if (at < 0) continue;
-        TRY(gemm(e, beside(dy, l->out, at, v->rank), false, plim_tensor_rows(v->a_block, at, v->rank), false, scratch, 1,
-                 false));
-        plim_dropout_args a = {scratch, scratch, e->dropout_seed, p->adapters->part[i].stream, first_row,
-                               e->sh->o.lora_dropout};
+        TRY(gemm(e, beside(dy, l->out, at, v->rank), false, plim_tensor_rows(v->a_block, at, v->rank), false,
+                 scratch, 1, false));
+        plim_dropout_args a = {
+            scratch, scratch, e->dropout_seed, p->adapters->part[i].stream, first_row, e->sh->o.lora_dropout};
         TRY(e->ops->dropout(e->device, &a));
         TRY(e->ops->add(e->device, scratch, dx));
     }
     return PLIM_OK;
 }
 
-plim_status plim_product_bwd(plim_engine *e, const plim_product *p, plim_tensor x, plim_tensor dy, plim_tensor dx,
-                             int64_t first_row, bool accumulate)
+plim_status plim_product_bwd(plim_engine *e, const plim_product *p, plim_tensor x, plim_tensor dy,
+                             plim_tensor dx, int64_t first_row, bool accumulate)
 {
     const plim_linear *l = p->linear;
     views v = views_of(e, p);

@@ -1,5 +1,5 @@
-/* pass.c - decides the order of a sequence's work: forward through the layers, the loss, back through the layers in
- * reverse, with layer inputs sent to the host and fetched ahead where the layout says so. */
+/* pass.c - decides the order of a sequence's work: forward through the layers, the loss, back through the
+ * layers in reverse, with layer inputs sent to the host and fetched ahead where the layout says so. */
 #include "base/context.h"
 #include "model/engine.h"
 
@@ -27,13 +27,16 @@ static plim_status embed(plim_engine *e, plim_tensor x)
     return e->ops->gather_rows(e->device, &gather);
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------------------- */
+/* ---- forward
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static plim_status offload_input(plim_engine *e, int64_t layer)
 {
     plim_layer_step *l = layer_at(e, layer);
     if (!l->input_host.rows) return PLIM_OK;
-    return e->ops->offload(e->device, rows_of(e, l->input), rows_of(e, l->input_host), EVENT_OUT + (int)(layer & 1));
+    return e->ops->offload(e->device, rows_of(e, l->input), rows_of(e, l->input_host),
+                           EVENT_OUT + (int)(layer & 1));
 }
 
 static plim_status offload_output(plim_engine *e, const plim_layer_step *l)
@@ -54,7 +57,8 @@ static plim_status forward_layer(plim_engine *e, int64_t layer)
     if (layer > e->sh->first_layer && layer_at(e, layer - 1)->input_host.rows)
         TRY(e->ops->wait(e->device, EVENT_OUT + (int)((layer - 1) & 1)));
     if (is_attention(e, layer)) {
-        plim_attention_pass p = {layer, l->input, x1, l->attention_made, &l->attention_fwd, false};
+        plim_attention_pass p = {layer, l->input,     x1, l->attention_made, &l->attention_fwd,
+                                 false, PLIM_NO_EVENT};
         TRY(plim_attention_block_fwd(e, &p));
         TRY(offload_output(e, l));
     } else {
@@ -67,29 +71,33 @@ static plim_status forward_layer(plim_engine *e, int64_t layer)
     return l->o_host.rows ? e->ops->wait(e->device, EVENT_OUTPUT_OUT) : PLIM_OK;
 }
 
-/* ---- backward --------------------------------------------------------------------------------------------------------- */
+/* ---- backward
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
-/* Starts bringing a layer's input back into its ring slot, while the layer above is at work.  That of the card's last
- * layer needs no fetch: nothing has taken its slot. */
+/* Starts bringing a layer's input back into its ring slot, while the layer above is at work.  That of the
+ * card's last layer needs no fetch: nothing has taken its slot. */
 static plim_status fetch_input(plim_engine *e, int64_t layer)
 {
     if (layer < e->sh->first_layer) return PLIM_OK;
     plim_layer_step *l = layer_at(e, layer);
     if (!l->input_host.rows) return PLIM_OK;
-    return e->ops->fetch(e->device, rows_of(e, l->input_host), rows_of(e, l->input), EVENT_IN + (int)(layer & 1));
+    return e->ops->fetch(e->device, rows_of(e, l->input_host), rows_of(e, l->input),
+                         EVENT_IN + (int)(layer & 1));
 }
 
 static plim_status wait_input(plim_engine *e, int64_t layer)
 {
-    return layer_at(e, layer)->input_host.rows ? e->ops->wait(e->device, EVENT_IN + (int)(layer & 1)) : PLIM_OK;
+    return layer_at(e, layer)->input_host.rows ? e->ops->wait(e->device, EVENT_IN + (int)(layer & 1))
+                                               : PLIM_OK;
 }
 
 static plim_status fetch_output(plim_engine *e, const plim_layer_step *l)
 {
     if (!l->o_host.rows) return PLIM_OK;
     TRY(e->ops->fetch(e->device, rows_of(e, l->o_host), rows_of(e, l->attention.o), EVENT_OUTPUT_IN));
-    return e->ops->fetch(e->device, plim_tensor_cols(l->lse_host, 0, e->T), plim_tensor_cols(l->attention.lse, 0, e->T),
-                         EVENT_OUTPUT_IN);
+    return e->ops->fetch(e->device, plim_tensor_cols(l->lse_host, 0, e->T),
+                         plim_tensor_cols(l->attention.lse, 0, e->T), EVENT_OUTPUT_IN);
 }
 
 /* The mixer again, up to the stream between it and the MLP. */
@@ -100,10 +108,13 @@ static plim_status recompute_layer(plim_engine *e, int64_t layer)
         plim_delta_pass p = {layer, l->input, l->x1, &l->delta, &l->delta_again};
         return plim_delta_block_fwd(e, &p);
     }
-    bool have = e->sh->o.keep_attention_output;
-    TRY(fetch_output(e, l));
-    if (l->o_host.rows) TRY(e->ops->wait(e->device, EVENT_OUTPUT_IN));
-    plim_attention_pass p = {layer, l->input, l->x1, l->attention, &l->attention_again, have};
+    plim_attention_pass p = {layer,
+                             l->input,
+                             l->x1,
+                             l->attention,
+                             &l->attention_again,
+                             e->sh->o.keep_attention_output,
+                             l->o_host.rows ? EVENT_OUTPUT_IN : PLIM_NO_EVENT};
     return plim_attention_block_fwd(e, &p);
 }
 
@@ -112,20 +123,25 @@ static plim_status backward_layer(plim_engine *e, int64_t layer)
     plim_layer_step *l = layer_at(e, layer);
     bool kept = plim_shape_is_kept(e->sh, layer);
     plim_tensor dx = e->step->dx;
+    /* The attention output is wanted first: after the projections, which hide its way here. */
+    if (!kept && is_attention(e, layer)) TRY(fetch_output(e, l));
     TRY(wait_input(e, layer));
     TRY(fetch_input(e, layer - 1));
     if (!kept) TRY(recompute_layer(e, layer));
     plim_mlp_pass m = {layer, l->x1, l->x1, kept ? l->gate_up : (plim_tensor){0}, &l->mlp_bwd};
     TRY(plim_mlp_block_bwd(e, &m, dx));
     if (is_attention(e, layer)) {
-        plim_attention_pass p = {layer, l->input, l->x1, l->attention, &l->attention_bwd, true};
+        plim_attention_pass p = {layer, l->input,     l->x1, l->attention, &l->attention_bwd,
+                                 true,  PLIM_NO_EVENT};
         return plim_attention_block_bwd(e, &p, dx);
     }
     plim_delta_pass p = {layer, l->input, l->x1, &l->delta, &l->delta_bwd};
     return plim_delta_block_bwd(e, &p, dx);
 }
 
-/* ---- passes ------------------------------------------------------------------------------------------------------------ */
+/* ---- passes
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 plim_status plim_pass_train(plim_engine *e)
 {
@@ -147,7 +163,7 @@ plim_status plim_pass_evaluate(plim_engine *e, plim_pass_see see, void *user)
     if (see) TRY(see(user, 0, rows_of(e, x)));
     for (int64_t i = sh->first_layer; i < sh->last_layer; i++) {
         if (is_attention(e, i)) {
-            plim_attention_pass p = {i, x, out, l->attention, &l->attention_fwd, false};
+            plim_attention_pass p = {i, x, out, l->attention, &l->attention_fwd, false, PLIM_NO_EVENT};
             TRY(plim_attention_block_fwd(e, &p));
         } else {
             plim_delta_pass p = {i, x, out, NULL, &l->delta_fwd};

@@ -198,7 +198,6 @@ static void recompute_layout(walk *w, int64_t layer)
     plim_arena *a = &w->mem->device;
     const plim_shape *sh = w->sh;
     plim_layer_step *l = layer_at(w, layer);
-    l->x1 = residual(w, PLIM_MEM_RESIDUAL, "x1");
     if (is_attention(sh, layer)) {
         plim_attention_qkv_layout(a, sh, PLIM_MEM_ATTENTION, &l->attention);
         if (!output_stays_on_device(sh, layer))
@@ -206,6 +205,9 @@ static void recompute_layout(walk *w, int64_t layer)
     } else {
         plim_delta_saved_layout(a, sh, PLIM_MEM_DELTA, &l->delta);
     }
+    /* Above what the mixer's backward pass reads: the MLP's is the last to need it. */
+    l->before_x1 = plim_arena_mark(a);
+    l->x1 = residual(w, PLIM_MEM_RESIDUAL, "x1");
     plim_mark work = plim_arena_mark(a);
     if (is_attention(sh, layer)) plim_attention_fwd_layout(a, sh, &l->attention_again);
     else plim_delta_fwd_layout(a, sh, true, &l->delta_again);
@@ -221,7 +223,7 @@ static void backward_layer(walk *w, int64_t layer)
     if (!kept) recompute_layout(w, layer);
     plim_mark work = plim_arena_mark(a);
     plim_mlp_bwd_layout(a, sh, kept, &l->mlp_bwd);
-    plim_arena_pop(a, &work);
+    plim_arena_pop(a, kept ? &work : &l->before_x1);
     if (is_attention(sh, layer)) plim_attention_bwd_layout(a, sh, &l->attention_bwd);
     else plim_delta_bwd_layout(a, sh, &l->delta_bwd);
     plim_arena_pop(a, &l->before_saved);
@@ -275,6 +277,7 @@ void plim_step_layout(plim_memory *mem, const plim_shape *sh, plim_step *step, p
 {
     walk w = {mem, sh, step, visit, user};
     whole_step_layout(&w);
+    plim_mark before_checkpoints = plim_arena_mark(&mem->host);
     input_layout(&w, sh->first_layer);
     for (int64_t i = sh->first_layer; i < sh->last_layer; i++) forward_layer(&w, i);
     if (sh->has_head) {
@@ -285,6 +288,7 @@ void plim_step_layout(plim_memory *mem, const plim_shape *sh, plim_step *step, p
     }
     plim_arena_pop(&mem->device, &layer_at(&w, sh->last_layer)->before_input);
     for (int64_t i = sh->last_layer - 1; i >= sh->first_layer; i--) backward_layer(&w, i);
+    plim_arena_pop(&mem->host, &before_checkpoints);
     end_phase(&w, PLIM_PHASE_OPTIMISER, -1);
     evaluate_layout(&w);
     save_layout(&w);

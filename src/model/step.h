@@ -26,12 +26,13 @@ typedef struct plim_layer_step {
     plim_attention_work attention_fwd, attention_again, attention_bwd; /* again: the recomputation's */
     plim_delta_work delta_fwd, delta_again, delta_bwd;
     plim_mlp_work mlp_fwd, mlp_bwd;
-    plim_mark before_input, before_saved;
+    plim_mark before_input, before_saved, before_x1;
 } plim_layer_step;
 
 /* Tokens and tables of the sequence.  ids, labels, index: I32 [1, T]; weights: F32 [1, T]; start: I64
- * [1, documents + 1]; cos, sin: STAT [T, rotary / 2]; scalars: F64 [1, 8], sums read back after a step; chunks:
- * plim_chunk of every tile.  labels, weights and index have one entry for each labelled row, in order. */
+ * [1, documents + 1]; cos, sin: STAT [T, rotary / 2]; scalars: F64 [1, 8], sums read back after a step;
+ * chunks: plim_chunk of every tile.  labels, weights and index have one entry for each labelled row, in
+ * order. */
 typedef struct plim_batch_tables {
     plim_tensor ids, labels, weights, index, start, cos, sin, scalars;
     void *chunks;

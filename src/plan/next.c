@@ -1,14 +1,11 @@
 /* next.c - decides the step to take after reading the table: the memory test on the cheapest card that should
  * carry the longest asked length; one card before several; or, when nothing carries it, the nearest change
  * that would. */
+#include "plan/command.h"
 #include "plan/table.h"
 
 #include "base/context.h"
 #include "base/units.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #define STEP_TOKENS 1000
 #define MOST_TOKENS 1048000
@@ -20,18 +17,7 @@ typedef struct asker {
     const plim_cards *fallback;
 } asker;
 
-/* Appends to a sentence; what does not fit is cut. */
-static void say(char *text, size_t bytes, const char *fmt, ...) PLIM_PRINTF(3, 4);
-static void say(char *text, size_t bytes, const char *fmt, ...)
-{
-    size_t used = strlen(text);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text + used, bytes - used, fmt, ap);
-    va_end(ap);
-}
-
-#define SAY(...) say(next->text, sizeof next->text, __VA_ARGS__)
+#define SAY(...) plim_say(next->text, sizeof next->text, __VA_ARGS__)
 
 /* Whether the first is the better card to prove a length on. */
 static bool cheaper(const plim_choice *a, const plim_choice *b)
@@ -51,46 +37,11 @@ static const plim_choice *cheapest(const plim_table *t, int64_t s, bool several)
     return found;
 }
 
-/* A model path as a shell takes it. */
-static void quoted(char *out, size_t bytes, const char *path)
+static void memtest_command(const plim_table *t, const plim_card *card, int64_t most_tokens,
+                            const plim_options *o, uint32_t pinned, plim_next *next)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@+";
-    if (*path && strspn(path, plain) == strlen(path)) {
-        snprintf(out, bytes, "%s", path);
-        return;
-    }
-    size_t n = 0;
-    if (bytes > 2) out[n++] = '\'';
-    for (; *path && n + 6 < bytes; path++) {
-        if (*path == '\'') {
-            memcpy(out + n, "'\\''", 4);
-            n += 4;
-        } else {
-            out[n++] = *path;
-        }
-    }
-    out[n++] = '\'';
-    out[n] = 0;
-}
-
-/* The lengths up to the one to prove, as a sweep. */
-static void sweep(const plim_table *t, int64_t most_tokens, char *out, size_t bytes)
-{
-    char number[PLIM_NUMBER_BYTES];
-    *out = 0;
-    for (int64_t s = 0; s < t->request.seq_count && t->request.seq_tokens[s] <= most_tokens; s++)
-        say(out, bytes, "%s%s", *out ? "," : "", plim_format_count(number, t->request.seq_tokens[s]));
-    if (!*out) say(out, bytes, "%s", plim_format_count(number, most_tokens));
-}
-
-static void memtest_command(const plim_table *t, const plim_card *card, int64_t most_tokens, bool full_logits,
-                            plim_next *next)
-{
-    char model[300], lengths[160];
-    quoted(model, sizeof model, t->request.model);
-    sweep(t, most_tokens, lengths, sizeof lengths);
-    snprintf(next->command, sizeof next->command, "plimsoll memtest %s --card %s --sweep %s%s", model,
-             card->id, lengths, full_logits ? " --loss full" : "");
+    plim_memtest_ask ask = {card, most_tokens, o->loss_rows == PLIM_FULL_LOGITS, pinned};
+    plim_memtest_command(t, &ask, next->command, sizeof next->command);
 }
 
 static void propose_memtest(plim_table *t, const plim_choice *c)
@@ -106,7 +57,7 @@ static void propose_memtest(plim_table *t, const plim_choice *c)
         c->card->id, plim_format_count(tokens, c->options.seq_tokens),
         plim_format_bytes_gib(peak, c->footprint.device_peak.total_bytes), c->usd_per_million_tokens);
     if (!plim_card_runnable(c->card, &missing)) SAY(" (%s)", missing);
-    memtest_command(t, c->card, c->options.seq_tokens, c->options.loss_rows == PLIM_FULL_LOGITS, next);
+    memtest_command(t, c->card, c->options.seq_tokens, &c->options, t->request.limits.pinned, next);
 }
 
 /* Several cards carry the length and no single one does: test a single card of the same kind first. */
@@ -134,7 +85,7 @@ static plim_status propose_one_card(asker *a, const plim_choice *several)
         return PLIM_OK;
     }
     SAY(" Test one card first: %s should carry up to %s.", single->id, plim_format_count(tokens, longest));
-    memtest_command(a->table, single, longest, r->base.loss_rows == PLIM_FULL_LOGITS, next);
+    memtest_command(a->table, single, longest, &r->base, r->limits.pinned, next);
     return PLIM_OK;
 }
 
@@ -159,7 +110,9 @@ static plim_status try_cards(asker *a, const plim_options *wanted, const plim_li
         plim_choice c;
         const plim_card *card = beyond ? &a->fallback->card[i] : r->cards[i];
         TRY(plim_choose(a->planner, card, &o, limits, &c));
-        if (c.verdict != PLIM_FITS || (out->found && !cheaper(&c, &out->choice))) continue;
+        if (c.verdict != PLIM_FITS || card->cards > 1)
+            continue; /* a step over several cards is not runnable */
+        if (out->found && !cheaper(&c, &out->choice)) continue;
         *out = (change){card, c, true};
     }
     return PLIM_OK;
@@ -195,8 +148,7 @@ static plim_status try_unpinned(asker *a, int64_t tokens)
         if (!c.found) continue;
         SAY(" %s carries it %s, in %s GiB.", c.card->id, releases[i].text,
             plim_format_bytes_gib(text, c.choice.footprint.device_peak.total_bytes));
-        if (!next->command[0])
-            memtest_command(a->table, c.card, tokens, o.loss_rows == PLIM_FULL_LOGITS, next);
+        if (!next->command[0]) memtest_command(a->table, c.card, tokens, &o, limits.pinned, next);
         return PLIM_OK;
     }
     return PLIM_OK;
@@ -216,8 +168,7 @@ static plim_status propose_change(asker *a, int64_t tokens)
     TRY(try_cards(a, &o, &r->limits, true, &other));
     if (other.found) {
         SAY(" Another card does: %s at %.2f USD/h.", other.card->id, other.card->usd_per_h);
-        if (!next->command[0])
-            memtest_command(a->table, other.card, tokens, o.loss_rows == PLIM_FULL_LOGITS, next);
+        if (!next->command[0]) memtest_command(a->table, other.card, tokens, &o, r->limits.pinned, next);
     }
     int64_t longest = 0;
     const plim_card *carrier = NULL;
@@ -230,8 +181,7 @@ static plim_status propose_change(asker *a, int64_t tokens)
     }
     if (carrier) {
         SAY(" The longest that fits is %s tokens, on %s.", plim_format_count(number, longest), carrier->id);
-        if (!next->command[0])
-            memtest_command(a->table, carrier, longest, o.loss_rows == PLIM_FULL_LOGITS, next);
+        if (!next->command[0]) memtest_command(a->table, carrier, longest, &o, r->limits.pinned, next);
     } else if (!next->command[0]) {
         SAY(" No length of this model fits: its weights alone are too large for every card asked for.");
     }
@@ -270,7 +220,9 @@ static void formula_next(plim_table *t)
             "--trainer plimsoll, then prove it on the card.",
             found->id, plim_format_count(tokens, r->seq_tokens[s]), plim_row_checkpoints(row_found),
             plim_row_loss(row_found));
-        memtest_command(t, found, r->seq_tokens[s], row_found & 1, next);
+        plim_options o = r->base;
+        if (row_found & 1) o.loss_rows = PLIM_FULL_LOGITS;
+        memtest_command(t, found, r->seq_tokens[s], &o, r->limits.pinned, next);
         return;
     }
     next->kind = PLIM_NEXT_CHANGE;

@@ -173,7 +173,7 @@ void plim_step_time_of(const plim_spec *s, const plim_options *o, const plim_car
         if (o->keep_attention_output && !kept && s->layer_type[i] == PLIM_LAYER_ATTENTION)
             host_bytes += output_bytes;
     }
-    double rows = o->loss_rows == PLIM_FULL_LOGITS ? T : T * o->labelled_share;
+    double rows = T * o->labelled_share; /* full logits hold more rows at once, not more of them */
     t.loss_s = rows * (4.0 * (double)s->hidden * (double)s->vocab / (card->gemm_bf16_tflop_per_s * 1e12) +
                        10.0 * (double)s->vocab / (card->memory_gb_per_s * 1e9));
     t.to_host_s = t.from_host_s = host_bytes / link;

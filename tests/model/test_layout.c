@@ -289,12 +289,12 @@ static void check_backward(watch *w, int64_t layer)
     put_ring(w, &s);
     put_left_behind(w, &s, layer);
     if (!kept) {
-        put(&s, "x1", l->x1);
         if (!attention) put_delta_saved(&s, &l->delta);
         else if (stays(sh, layer)) put(&s, "qkv", l->attention.qkv);
         else put_attention_saved(&s, &l->attention);
     }
-    set again = s, mlp = s, mixer = s;
+    set again = s, mlp = s, mixer = s; /* x1 has gone when the mixer's turn comes */
+    if (!kept) put(&again, "x1", l->x1), put(&mlp, "x1", l->x1);
     if (!kept && attention) put_attention_work(&again, &l->attention_again);
     if (!kept && !attention) put_delta_work(&again, &l->delta_again);
     put_mlp_work(&mlp, &l->mlp_bwd);

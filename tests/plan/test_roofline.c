@@ -206,7 +206,7 @@ TEST(a_hybrid_of_65536_tokens_is_not_costed_as_dense)
      */
     size_t stream = (size_t)65536 * 5120 * 2;
     assert_true(f.device_peak.component_bytes[PLIM_MEM_LORA] == UINT64_C(8) * 108789760);
-    assert_true(f.device_peak.component_bytes[PLIM_MEM_RESIDUAL] >= 4 * stream);
+    assert_true(f.device_peak.component_bytes[PLIM_MEM_RESIDUAL] >= 3 * stream);
     assert_true(f.host_peak.total_bytes >= LAYERS * stream);
     /* Keys and values of one layer (recomputed), not of 64: 2 x 4 heads x 256 x 2 B a token and layer. */
     size_t kv_of_all = (size_t)65536 * LAYERS * 2 * 4 * 256 * 2;
