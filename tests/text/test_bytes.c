@@ -289,7 +289,7 @@ TEST(memory_does_not_grow_with_the_text)
     FILE *to = fopen(f.input, "w");
     assert_non_null(to);
     for (int i = 0; i < LINES; i++)
-        fprintf(to, "this is line %d of a text of some length\n", i * 7919 % LINES);
+        fprintf(to, "this is line %d of a text of some length\n", i ^ 0x2a);
     assert_int_equal(fclose(to), 0);
     for (int documents = 0; documents < PLIM_DOCUMENTS_COUNT; documents++) {
         f.g.documents = (plim_documents)documents;
