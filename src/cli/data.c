@@ -271,11 +271,22 @@ static plim_status print_json(plim_ctx *c, const ask *a, const plim_bytes_result
     return st ? st : plim_fail_alloc(c, 1, "statistics");
 }
 
-static void show(void *user, uint64_t done_bytes, uint64_t total_bytes)
+typedef struct shown {
+    plim_log *log;
+    plim_progress progress;
+    const char *writing; /* what the progress is of */
+} shown;
+
+static void show(void *user, const char *writing, uint64_t done_bytes, uint64_t total_bytes)
 {
-    plim_progress *p = user;
-    p->total = (int64_t)(total_bytes >> 20);
-    plim_progress_update(p, (int64_t)(done_bytes >> 20));
+    shown *s = user;
+    if (writing != s->writing) {
+        plim_progress_close(&s->progress);
+        plim_progress_open(&s->progress, s->log, plim_clock_monotonic(), "writing samples", "MiB", 0, 0);
+        s->writing = writing;
+    }
+    s->progress.total = (int64_t)(total_bytes >> 20);
+    plim_progress_update(&s->progress, (int64_t)(done_bytes >> 20));
 }
 
 static plim_status report(plim_cli *cli, const ask *a, const plim_bytes_result *r)
@@ -293,16 +304,16 @@ static plim_status report(plim_cli *cli, const ask *a, const plim_bytes_result *
 static plim_status data(plim_cli *cli, int argc, char **argv, ask *a, int *code)
 {
     plim_bytes_result r = {0};
-    plim_progress progress;
+    shown s = {.log = &cli->log};
     *code = -1;
     TRY(read_arguments(cli, argc, argv, a, code));
     if (*code >= 0) return PLIM_OK;
     *code = PLIM_EXIT_DONE;
-    plim_progress_open(&progress, &cli->log, plim_clock_monotonic(), "reading texts", "MiB", 0, 0);
+    plim_progress_open(&s.progress, s.log, plim_clock_monotonic(), "reading texts", "MiB", 0, 0);
     a->bytes.progress = show;
-    a->bytes.progress_user = &progress;
+    a->bytes.progress_user = &s;
     plim_status st = plim_bytes_write(cli->ctx, &a->bytes, &r);
-    plim_progress_close(&progress);
+    plim_progress_close(&s.progress);
     return st ? st : report(cli, a, &r);
 }
 

@@ -27,8 +27,8 @@ typedef struct job {
     const plim_bytes_config *g;
     plim_samples_writer *writer[OUTPUTS];
     plim_bytes_result result;
-    plim_text_file *text; /* the input being read */
-    const char *path;
+    plim_text_file *text;                     /* the input being read */
+    const char *path, *writing;               /* the input, and later the output */
     uint64_t file, before_bytes, total_bytes; /* its number, bytes of the inputs before it and of all */
     int32_t tokens[BLOCK_TOKENS];
     float weights[BLOCK_TOKENS];
@@ -75,7 +75,7 @@ static plim_status write_piece(job *j, plim_text_place *at, int64_t tokens, bool
         TRY(plim_samples_writer_tokens(j->writer[to], j->tokens, j->weights, n));
         done += n;
         if (j->g->progress)
-            j->g->progress(j->g->progress_user, j->before_bytes + next.offset_bytes, j->total_bytes);
+            j->g->progress(j->g->progress_user, NULL, j->before_bytes + next.offset_bytes, j->total_bytes);
     }
     return plim_samples_writer_document(j->writer[to], 0, j->file, line);
 }
@@ -278,14 +278,22 @@ static plim_status check_shares(job *j)
 static plim_status commit(job *j)
 {
     TRY(check_shares(j));
-    for (int i = 0; i < OUTPUTS; i++)
+    for (int i = 0; i < OUTPUTS; i++) {
+        j->writing = i == TRAIN ? j->g->out : j->g->val_out;
         if (j->writer[i]) TRY(plim_samples_writer_finish(j->writer[i]));
+    }
     for (int i = 0; i < OUTPUTS; i++) {
         plim_samples_writer *w = j->writer[i];
         j->writer[i] = NULL;
         if (w) TRY(plim_samples_writer_commit(w));
     }
     return PLIM_OK;
+}
+
+static void show_writing(void *user, uint64_t done_bytes, uint64_t total_bytes)
+{
+    const job *j = user;
+    if (j->g->progress) j->g->progress(j->g->progress_user, j->writing, done_bytes, total_bytes);
 }
 
 static plim_status run(job *j)
@@ -302,6 +310,8 @@ static plim_status run(job *j)
         .files = j->g->inputs,
         .file_count = j->g->input_count,
         .max_tokens = j->g->max_tokens,
+        .progress = show_writing,
+        .progress_user = j,
     };
     plim_status st = check_config(j->c, j->g);
     if (!st) st = check_files(j);

@@ -49,7 +49,8 @@ typedef struct plim_bytes_config {
     bool no_end;        /* leave token 256 out */
     double val_share;   /* chance of a document, or piece of one, to go to val_out: 0 or more, below 1 */
     uint64_t seed;      /* of that choice, which the bytes of the document decide */
-    void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
+    /* May be NULL.  writing: NULL while the inputs are read, the file's path while it is put together. */
+    void (*progress)(void *user, const char *writing, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_user;
 } plim_bytes_config;
 

@@ -34,6 +34,7 @@ struct plim_samples_writer {
     plim_safetensors_writer *file; /* once finished */
     plim_samples_statistics statistics;
     int64_t open_tokens, open_labelled; /* of the document begun */
+    uint64_t done_bytes, total_bytes;   /* of the arrays, while finishing */
     plim_status st;
 };
 
@@ -238,7 +239,11 @@ static plim_status add_metadata(plim_samples_writer *w)
 
 static plim_status take(void *user, const void *data, size_t bytes)
 {
-    return plim_safetensors_writer_data(user, data, bytes);
+    plim_samples_writer *w = user;
+    TRY(plim_safetensors_writer_data(w->file, data, bytes));
+    w->done_bytes += bytes;
+    if (w->about.progress) w->about.progress(w->about.progress_user, w->done_bytes, w->total_bytes);
+    return PLIM_OK;
 }
 
 static plim_status assemble(plim_samples_writer *w)
@@ -255,9 +260,10 @@ static plim_status assemble(plim_samples_writer *w)
         int64_t shape[2] = {rows[i], arrays[i].columns};
         TRY(plim_safetensors_writer_tensor(w->file, arrays[i].name, arrays[i].dtype,
                                            arrays[i].columns > 1 ? 2 : 1, shape));
+        w->total_bytes += (uint64_t)rows[i] * (uint64_t)arrays[i].columns * plim_dtype_bytes(arrays[i].dtype);
     }
     for (int i = 0; i < ARRAYS; i++) {
-        TRY(plim_spill_read(w->spill[i], take, w->file));
+        TRY(plim_spill_read(w->spill[i], take, w));
         plim_spill_close(w->spill[i]); /* its room is free for the next one */
         w->spill[i] = NULL;
     }

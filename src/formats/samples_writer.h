@@ -17,6 +17,8 @@ typedef struct plim_samples_about {
     const char *const *files; /* [file_count], at least one */
     int64_t file_count;
     int64_t max_tokens; /* a longer document is refused; 0: no limit */
+    void (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes); /* of finish; may be NULL */
+    void *progress_user;
 } plim_samples_about;
 
 /* The first failure is sticky: later calls return it and commit fails, so a caller may check at commit alone.

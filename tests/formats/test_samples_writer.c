@@ -5,6 +5,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,6 +243,38 @@ TEST(an_early_end_leaves_nothing)
     test_ctx_close(c);
 }
 
+/* A full disk, or a limit on the size of files: an ordinary error, and the target as it was. */
+TEST(a_failed_write_leaves_the_target)
+{
+    UNUSED_STATE;
+    plim_ctx *c = test_ctx_open();
+    const char *folder = test_folder("samples_full"), *path = test_path(folder, "s.safetensors");
+    plim_samples_writer *w = NULL;
+    struct rlimit usual, small;
+    size_t bytes;
+    test_write(path, "old", 3);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
+    small = usual;
+    for (int late = 0; late < 2; late++) {
+        CHECK_OK(c, plim_samples_writer_open(c, path, &about, &w));
+        if (late) append(w, 0, 500); /* the spills hold; the file put together does not */
+        small.rlim_cur = late ? 1500000 : 300000;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        if (!late) append(w, 0, 500);
+        plim_status st = plim_samples_writer_commit(w);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
+        CHECK_FAILS(c, PLIM_E_IO, st, path, "File too large", "as it was before");
+        assert_int_equal(entries(folder), 1);
+        char *text = test_read(path, &bytes);
+        assert_string_equal(text, "old");
+        free(text);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(test_live_allocations(), 1);
+    test_ctx_close(c);
+}
+
 static plim_status write_two(plim_ctx *c, void *user)
 {
     plim_samples_writer *w = NULL;
@@ -268,6 +301,7 @@ int main(void)
         cmocka_unit_test(refuses_documents),
         cmocka_unit_test(refuses_what_cannot_be_described_or_placed),
         cmocka_unit_test(an_early_end_leaves_nothing),
+        cmocka_unit_test(a_failed_write_leaves_the_target),
         cmocka_unit_test(every_allocation),
     };
     return RUN_TESTS(table);
