@@ -50,5 +50,7 @@ bool plim_cli_share(char *buf, size_t bytes, const char *name);
 extern const plim_cli_command plim_command_plan;
 extern const plim_cli_command plim_command_data;
 extern const plim_cli_command plim_command_random_model;
+extern const plim_cli_command plim_command_train;
+extern const plim_cli_command plim_command_eval;
 
 #endif

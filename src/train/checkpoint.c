@@ -100,13 +100,14 @@ static json_t *describe_hyper(const plim_hyper *h)
 static json_t *describe_options(const plim_session *s)
 {
     const plim_options *o = &s->training.engine->sh->o;
-    return json_pack("{s:s, s:s, s:I, s:I, s:f, s:b, s:f, s:i, s:I, s:I, s:I, s:b, s:I}", "machine",
-                     s->machine->name, "act", plim_dtype_name(o->act), "rank", (json_int_t)o->lora_rank,
-                     "targets", (json_int_t)o->lora_targets, "alpha", s->adapter.alpha, "rslora",
-                     s->adapter.rslora, "lora_dropout", o->lora_dropout, "adam_bits", o->adam_bits,
-                     "tile_tokens", (json_int_t)o->tile_tokens, "loss_rows", (json_int_t)o->loss_rows,
-                     "kept_layers", (json_int_t)o->kept_layers, "keep_attention_output",
-                     o->keep_attention_output, "kv_heads_per_call", (json_int_t)o->kv_heads_per_call);
+    return json_pack("{s:s, s:s?, s:s, s:I, s:I, s:f, s:b, s:f, s:i, s:I, s:I, s:I, s:b, s:I}", "machine",
+                     s->machine->name, "libraries", s->machine->libraries, "act", plim_dtype_name(o->act),
+                     "rank", (json_int_t)o->lora_rank, "targets", (json_int_t)o->lora_targets, "alpha",
+                     s->adapter.alpha, "rslora", s->adapter.rslora, "lora_dropout", o->lora_dropout,
+                     "adam_bits", o->adam_bits, "tile_tokens", (json_int_t)o->tile_tokens, "loss_rows",
+                     (json_int_t)o->loss_rows, "kept_layers", (json_int_t)o->kept_layers,
+                     "keep_attention_output", o->keep_attention_output, "kv_heads_per_call",
+                     (json_int_t)o->kv_heads_per_call);
 }
 
 static json_t *describe_data(const plim_checkpoint_place *at)

@@ -73,7 +73,7 @@ typedef struct zero_search {
     plim_session *s;
     plim_status status;
     int64_t zero, all;
-    size_t used;
+    int64_t named;
     char names[640]; /* of the first few */
 } zero_search;
 
@@ -103,10 +103,10 @@ static void find_zero(void *user, const plim_adapter_tensor *t)
     z->zero++;
     plim_adapter_key key;
     plim_adapter_key_of(&z->s->spec, e->sh->o.lora_rank, t, &key);
-    size_t room = sizeof z->names - z->used, length = strlen(key.name) + 2;
-    if (length >= room) return;
-    snprintf(z->names + z->used, room, "%s%s", z->used ? ", " : "", key.name);
-    z->used = strlen(z->names);
+    size_t used = strlen(z->names), room = sizeof z->names - used;
+    if (strlen(key.name) + 2 >= room) return;
+    snprintf(z->names + used, room, "%s%s", used ? ", " : "", key.name);
+    z->named++;
 }
 
 static plim_status check_first_step(run *r, const plim_step_result *x)
@@ -127,8 +127,7 @@ static plim_status check_first_step(run *r, const plim_step_result *x)
         r->s->ctx, PLIM_E_NUMERIC,
         "step %lld: %lld of %lld lora_B are still zero after it, so that no gradient reaches them: "
         "%s%s",
-        (long long)x->step, (long long)z.zero, (long long)z.all, z.names,
-        z.zero > 1 ? " (the first of them)" : "");
+        (long long)x->step, (long long)z.zero, (long long)z.all, z.names, z.zero > z.named ? ", ..." : "");
 }
 
 /* ---- a step ---------------------------------------------------------------------------------------------
