@@ -203,7 +203,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (plim_ctx_open(NULL, &c)) return 1;
-    plim_status st = plim_machine_cpu(c, 0, &m);
+    plim_status st = plim_machine_cpu(c, 1, &m);
     for (int i = 1; !st && i < argc; i++) st = check_folder(c, &m, argv[i], &failed);
     if (st) fprintf(stderr, "golden_check: %s\n", plim_ctx_message(c));
     printf("bounds: hidden and logits %.0e, loss %.0e, gradient %.0e of the tensor's norm, five steps %.0e\n", bound.hidden,
