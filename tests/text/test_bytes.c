@@ -288,8 +288,7 @@ TEST(memory_does_not_grow_with_the_text)
     set_up(&f, "bytes_memory");
     FILE *to = fopen(f.input, "w");
     assert_non_null(to);
-    for (int i = 0; i < LINES; i++)
-        fprintf(to, "this is line %d of a text of some length\n", i ^ 0x2a);
+    for (int i = 0; i < LINES; i++) fprintf(to, "this is line %d of a text of some length\n", i ^ 0x2a);
     assert_int_equal(fclose(to), 0);
     for (int documents = 0; documents < PLIM_DOCUMENTS_COUNT; documents++) {
         f.g.documents = (plim_documents)documents;
@@ -300,6 +299,42 @@ TEST(memory_does_not_grow_with_the_text)
         assert_true(f.r.train.tokens > 12000000);
         assert_true((after.ru_maxrss - before.ru_maxrss) * 1024 < KEPT_BYTES);
     }
+    test_ctx_close(f.c);
+}
+
+typedef struct told {
+    uint64_t read_bytes, written_bytes[2], total_bytes[3];
+    const fixture *f;
+} told;
+
+static void tell(void *user, const char *writing, uint64_t done_bytes, uint64_t total_bytes)
+{
+    told *t = user;
+    int which = !writing ? 2 : writing == t->f->g.val_out;
+    uint64_t *done = writing ? &t->written_bytes[which] : &t->read_bytes;
+    assert_true(done_bytes >= *done && done_bytes <= total_bytes);
+    *done = done_bytes;
+    t->total_bytes[which] = total_bytes;
+}
+
+/* Read to the end, and each file written to its end. */
+TEST(progress_ends_at_its_total)
+{
+    UNUSED_STATE;
+    fixture f;
+    told t = {.f = &f};
+    set_up(&f, "bytes_progress");
+    f.g.documents = PLIM_DOCUMENTS_LINES;
+    f.g.val_share = 0.5;
+    f.g.progress = tell;
+    f.g.progress_user = &t;
+    CHECK_OK(f.c, convert(&f, "a\nb\nc\nd\ne\nf\ng\nh\ni"));
+    assert_int_equal(t.read_bytes, 17);
+    assert_int_equal(t.total_bytes[2], 17);
+    /* a document of two tokens: two ids, two weights, its class, its source and its end; and one offset 0 */
+    assert_int_equal(t.written_bytes[0], f.r.train.rows * (16 + 4 + 16 + 8) + 8);
+    assert_int_equal(t.written_bytes[1], f.r.validation.rows * (16 + 4 + 16 + 8) + 8);
+    for (int i = 0; i < 2; i++) assert_int_equal(t.written_bytes[i], t.total_bytes[i]);
     test_ctx_close(f.c);
 }
 
@@ -331,6 +366,7 @@ int main(void)
         cmocka_unit_test(pieces_are_the_text),
         cmocka_unit_test(shares_by_content),
         cmocka_unit_test(refuses_and_leaves_all_as_it_was),
+        cmocka_unit_test(progress_ends_at_its_total),
         cmocka_unit_test(every_allocation),
     };
     return RUN_TESTS(table);
