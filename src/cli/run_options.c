@@ -131,22 +131,19 @@ plim_status plim_setup_prepare(plim_cli *cli, const plim_run_ask *a, plim_setup 
     return PLIM_OK;
 }
 
+/* Parts that show in tenths of a GiB are listed. */
 static void say_memory(plim_cli *cli, const plim_footprint *f, size_t total_bytes)
 {
-    char line[1024], gib[PLIM_NUMBER_BYTES];
-    size_t used = 0;
+    char line[1024] = "", gib[PLIM_NUMBER_BYTES], thousands[PLIM_NUMBER_BYTES];
     for (int m = 0; m < PLIM_COMPONENT_COUNT; m++) {
         size_t bytes = f->device_peak.component_bytes[m] + f->host_peak.component_bytes[m];
-        int n = bytes ? snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
-                                 plim_component_label((plim_component)m), plim_format_bytes_gib(gib, bytes))
-                      : 0;
-        if (n > 0 && (size_t)n < sizeof line - used) used += (size_t)n;
+        size_t used = strlen(line);
+        if (!strcmp(plim_format_bytes_gib(gib, bytes), "0.0")) continue;
+        snprintf(line + used, sizeof line - used, "%s%s %s",
+                 used ? ", " : "; in GiB: ", plim_component_label((plim_component)m), gib);
     }
-    line[used] = 0;
-    char thousands[PLIM_NUMBER_BYTES];
-    plim_log_write(&cli->log, PLIM_LOG_INFO, "memory of a step: %s bytes planned, %s GiB (%s)",
-                   plim_format_thousands(thousands, (int64_t)total_bytes),
-                   plim_format_bytes_gib(gib, total_bytes), line);
+    plim_log_write(&cli->log, PLIM_LOG_INFO, "memory of a step: %s bytes planned%s",
+                   plim_format_thousands(thousands, (int64_t)total_bytes), line);
 }
 
 /* What the step may take; where the machine's own state cannot be read, --budget alone limits it. */
