@@ -296,7 +296,7 @@ static plim_status stop_at_budget(run *u, const plim_memtest_length *l)
     TRY(write_file(u));
     if (u->g->see_length) u->g->see_length(u->g->user, l, 0);
     if (u->r->length_count > 1) return PLIM_OK;
-    return plim_fail(u->ctx, PLIM_E_NOFIT, "%s; %s would do", l->error, u->r->failure.cure);
+    return plim_fail(u->ctx, PLIM_E_NOFIT, "%s; what would help: %s", l->error, u->r->failure.cure);
 }
 
 static plim_status stop_at_price(run *u, const plim_memtest_length *l)

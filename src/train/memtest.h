@@ -6,6 +6,7 @@
 #ifndef PLIM_TRAIN_MEMTEST_H
 #define PLIM_TRAIN_MEMTEST_H
 
+#include "base/units.h"
 #include "formats/memtest_result.h"
 #include "train/session.h"
 
@@ -85,6 +86,9 @@ void plim_memtest_model_name(const char *model, char *buf, size_t cap);
  * where they do not divide. */
 void plim_memtest_sequence(const plim_spec *s, const plim_options *o, uint64_t seed, int64_t step,
                            int32_t *ids, float *weights, int64_t *start);
+
+/* Bytes for people: GiB to a tenth, MiB below one GiB, "-" when negative.  Fills buf and returns it. */
+const char *plim_memtest_amount(char buf[PLIM_NUMBER_BYTES], int64_t bytes);
 
 /* Why an option set does not fit and which option would cure it: memtest_cure.c. */
 typedef struct plim_memtest_cure {

@@ -11,6 +11,15 @@
 #define SMALL_TILE 512
 #define SMALL_ROWS 256
 
+const char *plim_memtest_amount(char buf[PLIM_NUMBER_BYTES], int64_t bytes)
+{
+    char gib[PLIM_NUMBER_BYTES];
+    if (bytes < 0) snprintf(buf, PLIM_NUMBER_BYTES, "-");
+    else if (bytes < INT64_C(1) << 30) snprintf(buf, PLIM_NUMBER_BYTES, "%.1f MiB", (double)bytes / 1048576);
+    else snprintf(buf, PLIM_NUMBER_BYTES, "%.20s GiB", plim_format_bytes_gib(gib, (size_t)bytes));
+    return buf;
+}
+
 typedef struct cure {
     plim_component component; /* what it shrinks most */
     const char *text;
@@ -163,7 +172,7 @@ plim_status plim_memtest_find_cure(plim_ctx *c, const plim_memtest_config *g, co
     plim_options least = *o;
     plim_usage now, then;
     int one;
-    char joined[sizeof r.text], gib[PLIM_NUMBER_BYTES];
+    char joined[sizeof r.text], need[PLIM_NUMBER_BYTES];
     TRY(walk(c, g, o, &now));
     TRY(find_one(c, g, o, &now, &one));
     r.component = one >= 0 ? (int)cures[one].component : largest(&now);
@@ -177,9 +186,8 @@ plim_status plim_memtest_find_cure(plim_ctx *c, const plim_memtest_config *g, co
     TRY(walk(c, g, &least, &then));
     if (then.total_bytes <= allowed(g)) snprintf(r.text, sizeof r.text, "%s", joined);
     else
-        snprintf(r.text, sizeof r.text, "a %s: %s GiB of memory would do",
-                 g->shared_memory ? "larger machine" : "larger card",
-                 plim_format_bytes_gib(gib, (size_t)((double)then.total_bytes / PLIM_MEMTEST_FITS_SHARE)));
+        snprintf(r.text, sizeof r.text, "a larger %s, with %s", g->shared_memory ? "machine" : "card",
+                 plim_memtest_amount(need, (int64_t)((double)then.total_bytes / PLIM_MEMTEST_FITS_SHARE)));
     *out = r;
     return PLIM_OK;
 }

@@ -183,11 +183,11 @@ static plim_status put_failure(plim_ctx *c, const plim_memtest_config *g, const 
     bool host = choice->shortage == PLIM_SHORT_OF_HOST && !g->shared_memory;
     if (host) snprintf(f->cure, sizeof f->cure, "a host with more memory, or --checkpoints device");
     else memcpy(f->cure, cure.text, sizeof f->cure);
-    size_t bytes = host ? (size_t)l->host_peak_bytes : counted(g, &choice->footprint);
-    snprintf(f->error, sizeof f->error, "%s tokens need %s GiB%s; the budget is %s GiB",
-             plim_format_count(tokens, l->seq_tokens), plim_format_bytes_gib(need, bytes),
-             host ? " of the host" : "",
-             plim_format_bytes_gib(have, host ? choice->host_budget_bytes : (size_t)g->card->memory_bytes));
+    int64_t bytes = host ? l->host_peak_bytes : (int64_t)counted(g, &choice->footprint);
+    int64_t budget = host ? (int64_t)choice->host_budget_bytes : g->card->memory_bytes;
+    snprintf(f->error, sizeof f->error, "%s tokens need %s%s; the budget is %s",
+             plim_format_count(tokens, l->seq_tokens), plim_memtest_amount(need, bytes),
+             host ? " of the host" : "", plim_memtest_amount(have, budget));
     memcpy(l->error, f->error, sizeof l->error);
     return PLIM_OK;
 }
