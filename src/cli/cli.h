@@ -48,6 +48,7 @@ int plim_cli_failed(plim_cli *cli, plim_status st);
 bool plim_cli_share(char *buf, size_t bytes, const char *name);
 
 extern const plim_cli_command plim_command_plan;
+extern const plim_cli_command plim_command_memtest;
 extern const plim_cli_command plim_command_data;
 extern const plim_cli_command plim_command_random_model;
 extern const plim_cli_command plim_command_train;
