@@ -7,6 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define PLIM_ADAM_FN static __host__ __device__ inline
+#else
+#define PLIM_ADAM_FN static inline
+#endif
+
 #define PLIM_ADAM_BLOCK         256 /* elements that share a maximum */
 #define PLIM_ADAM_ZERO_SIGNED   127 /* the code of 0 */
 #define PLIM_ADAM_ZERO_UNSIGNED 0
@@ -21,7 +27,7 @@ typedef struct plim_adam_book {
 void plim_adam_book_make(plim_adam_book *b, bool with_sign);
 
 /* Code whose value is nearest to x; the lower one at a tie. */
-static inline uint8_t plim_adam_nearest(const plim_adam_book *b, float x)
+PLIM_ADAM_FN uint8_t plim_adam_nearest(const plim_adam_book *b, float x)
 {
     int low = 0, high = 255;
     while (low < high) {
@@ -33,7 +39,7 @@ static inline uint8_t plim_adam_nearest(const plim_adam_book *b, float x)
 }
 
 /* Code of m / max (max > 0).  A negative moment never takes the code of zero, so it keeps its sign. */
-static inline uint8_t plim_adam_code_m(const plim_adam_book *b, float m, float max)
+PLIM_ADAM_FN uint8_t plim_adam_code_m(const plim_adam_book *b, float m, float max)
 {
     uint8_t code = plim_adam_nearest(b, m / max);
     return m < 0 && code == PLIM_ADAM_ZERO_SIGNED ? PLIM_ADAM_ZERO_SIGNED - 1 : code;
@@ -41,7 +47,7 @@ static inline uint8_t plim_adam_code_m(const plim_adam_book *b, float m, float m
 
 /* Code of v / max (max > 0).  A positive moment never takes the code of zero: with a first moment that
  * survived, a later small gradient would be divided by almost nothing (5.3). */
-static inline uint8_t plim_adam_code_v(const plim_adam_book *b, float v, float max)
+PLIM_ADAM_FN uint8_t plim_adam_code_v(const plim_adam_book *b, float v, float max)
 {
     uint8_t code = plim_adam_nearest(b, v / max);
     return v > 0 && code == PLIM_ADAM_ZERO_UNSIGNED ? PLIM_ADAM_ZERO_UNSIGNED + 1 : code;

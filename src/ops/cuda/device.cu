@@ -92,7 +92,7 @@ static void close_device(plim_device *d)
     cudaStream_t const streams[] = {d->compute, d->out, d->in};
     for (cudaStream_t s : streams)
         if (s) cudaStreamDestroy(s);
-    if (d->normal_table) cudaFree((void *)d->normal_table);
+    plim_cuda_optimiser_close(d);
     plim_cuda_libraries_close(&d->lib);
     plim_release(c, d);
 }
@@ -113,9 +113,12 @@ static plim_status open_device(plim_device *d, const plim_cuda_options *o)
     CUDA_TRY(d, cudaEventCreateWithFlags(&d->ready, cudaEventDisableTiming), "opening an event");
     for (int i = 0; i < PLIM_EVENTS; i++)
         CUDA_TRY(d, cudaEventCreateWithFlags(&d->event[i], cudaEventDisableTiming), "opening an event");
+    snprintf(d->libraries_text, sizeof d->libraries_text, "CUDA %d.%d, cuBLASLt %zu", CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10, d->lib.cublasLtGetVersion());
     d->deterministic = o->deterministic;
     d->attention = o->deterministic ? PLIM_ATTENTION_OWN : o->attention;
     TRY(plim_cuda_gemm_open(d));
+    TRY(plim_cuda_optimiser_open(d));
     return plim_cuda_attention_open ? plim_cuda_attention_open(d, why) : PLIM_OK;
 }
 
@@ -157,8 +160,18 @@ plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_mach
         close_device(d);
         return st;
     }
-    *out = (plim_machine){d->prop.name, &plim_ops_cuda, d,           alloc_device, free_device, alloc_host,
-                          free_host,    set_workspace,  close_device};
+    plim_machine m = {};
+    m.name = d->prop.name;
+    m.ops = &plim_ops_cuda;
+    m.device = d;
+    m.alloc_device = alloc_device;
+    m.free_device = free_device;
+    m.alloc_host = alloc_host;
+    m.free_host = free_host;
+    m.set_workspace = set_workspace;
+    m.close = close_device;
+    m.libraries = d->libraries_text;
+    *out = m;
     return PLIM_OK;
 }
 

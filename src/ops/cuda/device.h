@@ -21,6 +21,8 @@ struct plim_gemm_cache;
 /* Built attention plans (attention_cudnn.cu). */
 struct plim_cudnn_plans;
 
+#define PLIM_CUDA_PARTS 1024 /* of a sum over everything, added up in order */
+
 struct plim_device {
     plim_ctx *ctx;
     int ordinal;
@@ -34,9 +36,12 @@ struct plim_device {
     size_t gemm_workspace_bytes;
     struct plim_gemm_cache *gemm_cache;
     struct plim_cudnn_plans *cudnn;
-    const float *normal_table; /* random_core.h's table on the device */
+    char libraries_text[160]; /* for the record of a run */
+    void *adam_books;         /* two plim_adam_book (optimiser.cu) */
+    double *partial_sums;     /* PLIM_CUDA_PARTS */
     bool deterministic;
     plim_attention_kernel attention;
+    char attention_why[160]; /* the attention engine in use, and why when it is not the one asked for */
 };
 
 /* Fails with what was being done and CUDA's own words; out of memory is PLIM_E_OOM_DEVICE and leaves no error
