@@ -9,6 +9,7 @@
 #include "base/machine_memory.h"
 #include "base/progress.h"
 #include "base/units.h"
+#include "cli/run_options.h"
 
 typedef struct test {
     plim_cli *cli;
@@ -245,7 +246,7 @@ static int run(plim_cli *cli, int argc, char **argv)
     static test t; /* large; one a process */
     int code = PLIM_EXIT_DONE;
     t = (test){.cli = cli};
-    plim_status st = plim_memtest_arguments(cli, argc, argv, &t.ask, &code);
+    plim_status st = plim_run_ranged(cli, plim_memtest_arguments(cli, argc, argv, &t.ask, &code), &code);
     if (!st && code >= 0) return code;
     if (!st) st = test_it(&t);
     plim_machine_close(&t.machine);
