@@ -141,7 +141,7 @@ void twin_check_close(twin *t, twin_tensor *x, double tolerance, const char *wha
     double square = 0;
     for (int64_t i = 0; i < want.rows; i++)
         for (int64_t j = 0; j < want.cols; j++) square += get(want, i, j) * get(want, i, j);
-    double rms = want.rows * want.cols ? sqrt(square / (double)(want.rows * want.cols)) : 0;
+    double rms = want.rows > 0 && want.cols > 0 ? sqrt(square / (double)(want.rows * want.cols)) : 0;
     for (int64_t i = 0; i < want.rows; i++)
         for (int64_t j = 0; j < want.cols; j++) {
             double g = get(got, i, j), w = get(want, i, j);
