@@ -15,8 +15,7 @@ plim_run_ask plim_run_ask_defaults(void)
     return (plim_run_ask){.act = PLIM_F32, .step = plim_step_ask_defaults()};
 }
 
-/* ---- options --------------------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------------- */
 
 static plim_status read_device(plim_ctx *c, const char *value)
 {
@@ -111,8 +110,7 @@ plim_status plim_run_ask_settle(plim_ctx *c, const char *command, plim_run_ask *
     return PLIM_OK;
 }
 
-/* ---- setting up -----------------------------------------------------------------------------------------
- */
+/* ---- setting up ------------------------------------------------------------------------------------ */
 
 plim_status plim_setup_prepare(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
 {

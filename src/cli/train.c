@@ -10,6 +10,7 @@
 #include "train/loop.h"
 
 #define LINE_EVERY_S 5.0
+#define BLAMED       16 /* samples named of a step that failed */
 
 /* The one thing a signal handler may touch. */
 static volatile sig_atomic_t interrupted;
@@ -35,13 +36,13 @@ static bool asked_to_stop(void *user)
     return interrupted != 0;
 }
 
-/* ---- what is said on the way ----------------------------------------------------------------------------
- */
+/* ---- what is said on the way ----------------------------------------------------------------------- */
 
 typedef struct viewer {
     plim_cli *cli;
     plim_progress progress;
     plim_clock clock;
+    const plim_samples *samples;
     double said_s;
 } viewer;
 
@@ -70,8 +71,19 @@ static void see(void *user, const plim_loop_report *p)
     plim_progress_update(&v->progress, p->result.step);
 }
 
-/* ---- the run --------------------------------------------------------------------------------------------
- */
+/* Where the documents of a step that was not finite came from. */
+static void blame(void *user, const plim_order_step *at)
+{
+    viewer *v = user;
+    for (int64_t i = 0; i < at->count && i < BLAMED; i++) {
+        char source[256];
+        plim_order_source(v->cli->ctx, v->samples, at->samples[i].id, source, sizeof source);
+        plim_log_write(&v->cli->log, PLIM_LOG_WARN, "sample %lld starts with %s, and holds %lld documents",
+                       (long long)at->samples[i].id, source, (long long)at->samples[i].sequence.documents);
+    }
+}
+
+/* ---- the run --------------------------------------------------------------------------------------- */
 
 typedef struct trainer {
     plim_train_ask ask;
@@ -125,7 +137,7 @@ static plim_status settle_steps(plim_cli *cli, trainer *t)
 
 static plim_status run_loop(plim_cli *cli, trainer *t)
 {
-    viewer v = {.cli = cli, .clock = plim_clock_monotonic()};
+    viewer v = {.cli = cli, .clock = plim_clock_monotonic(), .samples = &t->run.samples};
     plim_loop_config g = {.out = t->ask.out,
                           .data = &t->data,
                           .order = t->order,
@@ -137,6 +149,7 @@ static plim_status run_loop(plim_cli *cli, trainer *t)
                           .clock = v.clock,
                           .stop = asked_to_stop,
                           .see = see,
+                          .blame = blame,
                           .user = &v};
     catch_interrupts();
     plim_progress_open(&v.progress, &cli->log, v.clock, "training", "steps", 0, t->steps);

@@ -20,8 +20,7 @@
 static const char *const file_names[] = {PLIM_ADAPTER_CONFIG_NAME, PLIM_ADAPTER_TENSORS_NAME,
                                          PLIM_CHECKPOINT_OPTIMIZER_NAME, PLIM_CHECKPOINT_STATE_NAME};
 
-/* ---- optimizer.safetensors ------------------------------------------------------------------------------
- */
+/* ---- optimizer.safetensors ------------------------------------------------------------------------- */
 
 typedef struct block {
     const char *name;
@@ -84,8 +83,7 @@ static plim_status write_optimizer(plim_session *s, const char *path)
     return st;
 }
 
-/* ---- state.json -----------------------------------------------------------------------------------------
- */
+/* ---- state.json ------------------------------------------------------------------------------------ */
 
 static json_t *describe_hyper(const plim_hyper *h)
 {
@@ -141,8 +139,7 @@ static plim_status write_state(plim_session *s, const plim_checkpoint_place *at,
                                    : plim_fail_alloc(s->ctx, sizeof *root, "the state of a run");
 }
 
-/* ---- folders --------------------------------------------------------------------------------------------
- */
+/* ---- folders --------------------------------------------------------------------------------------- */
 
 static void remove_folder(const char *folder)
 {
@@ -207,8 +204,7 @@ plim_status plim_checkpoint_save(plim_session *s, const char *out, const plim_ch
     return PLIM_OK;
 }
 
-/* ---- pruning --------------------------------------------------------------------------------------------
- */
+/* ---- pruning --------------------------------------------------------------------------------------- */
 
 /* The step of "checkpoint-<step>", or -1. */
 static int64_t step_of(const char *name)

@@ -43,8 +43,7 @@ plim_status plim_evaluate(plim_training *t, plim_order *o,
     return PLIM_OK;
 }
 
-/* ---- logits ---------------------------------------------------------------------------------------------
- */
+/* ---- logits ---------------------------------------------------------------------------------------- */
 
 typedef struct logits {
     plim_engine *engine;

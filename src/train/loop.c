@@ -11,8 +11,7 @@
 #include "base/context.h"
 #include "base/file.h"
 
-/* ---- the folder -----------------------------------------------------------------------------------------
- */
+/* ---- the folder ------------------------------------------------------------------------------------ */
 
 plim_status plim_loop_check_out(plim_ctx *c, const char *out)
 {
@@ -35,8 +34,7 @@ plim_status plim_loop_make_out(plim_ctx *c, const char *out)
     return plim_fail(c, PLIM_E_IO, "%s: cannot be made: %s", out, strerror(errno));
 }
 
-/* ---- metrics.jsonl --------------------------------------------------------------------------------------
- */
+/* ---- metrics.jsonl --------------------------------------------------------------------------------- */
 
 typedef struct run {
     plim_session *s;
@@ -66,8 +64,7 @@ static plim_status write_metrics(run *r, const plim_loop_report *p)
     return plim_fail(r->s->ctx, PLIM_E_IO, "%s: could not be written: %s", r->metrics_path, strerror(errno));
 }
 
-/* ---- checks after the first step ------------------------------------------------------------------------
- */
+/* ---- checks after the first step ------------------------------------------------------------------- */
 
 typedef struct zero_search {
     plim_session *s;
@@ -130,8 +127,7 @@ static plim_status check_first_step(run *r, const plim_step_result *x)
         (long long)x->step, (long long)z.zero, (long long)z.all, z.names, z.zero > z.named ? ", ..." : "");
 }
 
-/* ---- a step ---------------------------------------------------------------------------------------------
- */
+/* ---- a step ---------------------------------------------------------------------------------------- */
 
 static plim_status save(run *r)
 {
@@ -160,7 +156,9 @@ static plim_status take_step(run *r)
     plim_order_step at;
     double before_s = plim_clock_now_s(g->clock), now_s;
     plim_order_step_at(g->order, t->step + 1, &at);
-    TRY(plim_training_step(t, at.samples, at.count, &p.result));
+    plim_status st = plim_training_step(t, at.samples, at.count, &p.result);
+    if (st == PLIM_E_NUMERIC && g->blame) g->blame(g->user, &at);
+    TRY(st);
     now_s = plim_clock_now_s(g->clock);
     int64_t done = at.sequences_before + at.count;
     bool first = p.result.step == r->first_step;

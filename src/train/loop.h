@@ -32,8 +32,9 @@ typedef struct plim_loop_config {
     int64_t save_every, keep; /* save_every 0: only when stopped; keep: of the latest, at least 1 */
     int64_t validate_every;   /* 0: only after the last step */
     plim_clock clock;
-    bool (*stop)(void *user);                           /* asked after every step; NULL: never */
-    void (*see)(void *user, const plim_loop_report *r); /* NULL: nobody looks */
+    bool (*stop)(void *user);                             /* asked after every step; NULL: never */
+    void (*see)(void *user, const plim_loop_report *r);   /* NULL: nobody looks */
+    void (*blame)(void *user, const plim_order_step *at); /* of a step that was not finite; may be NULL */
     void *user;
 } plim_loop_config;
 

@@ -28,8 +28,7 @@ struct plim_order {
     plim_sample *samples;
 };
 
-/* ---- where a document came from -------------------------------------------------------------------------
- */
+/* ---- where a document came from -------------------------------------------------------------------- */
 
 void plim_order_source(plim_ctx *c, const plim_samples *s, int64_t i, char *buf, size_t bytes)
 {
@@ -45,8 +44,7 @@ void plim_order_source(plim_ctx *c, const plim_samples *s, int64_t i, char *buf,
     if (!before) plim_ctx_clear(c); /* a name that cannot be read is no failure of its own */
 }
 
-/* ---- at the door ----------------------------------------------------------------------------------------
- */
+/* ---- at the door ----------------------------------------------------------------------------------- */
 
 static plim_status refuse(plim_ctx *c, const plim_samples *s, int64_t i, const char *what)
 {
@@ -99,8 +97,7 @@ static plim_status choose_documents(plim_order *o)
     return PLIM_OK;
 }
 
-/* ---- an epoch -------------------------------------------------------------------------------------------
- */
+/* ---- an epoch -------------------------------------------------------------------------------------- */
 
 static int64_t length_of(const plim_order *o, uint32_t entry)
 {
@@ -151,8 +148,7 @@ static void first_epoch(plim_order *o)
     enter_epoch(o, 0);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------------- */
 
 static plim_status open_parts(plim_order *o)
 {
@@ -211,8 +207,7 @@ int64_t plim_order_unlabelled(const plim_order *o)
     return o->g.samples->documents - o->count;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------------- */
 
 int64_t plim_order_steps(plim_order *o, int64_t epochs)
 {

@@ -3,14 +3,15 @@
 #define PLIM_TESTS_TRAIN_RUN_SUPPORT_H
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "support/test.h"
 
-#include "formats/samples.h"
-#include "train/session.h"
+#include "train/loop.h"
 
 #define TEXT_DOCUMENTS 64
 #define TEXT_TOKENS    4096
+#define MOST_STEPS     64
 #define TINY           PLIM_TEST_DATA "/models/qwen3_5-tiny/config.json"
 #define TINY_VOCAB     512
 
@@ -71,6 +72,101 @@ static inline plim_session_config tiny_config(plim_dtype act, int64_t seq, int64
     g.seed = 5;
     g.hyper.learning_rate = 5e-3;
     return g;
+}
+
+/* ---- a run of it -------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    plim_ctx *ctx;
+    plim_machine machine;
+    plim_session *session;
+    plim_order_config data;
+    plim_order *order;
+    double loss[MOST_STEPS + 1], norm[MOST_STEPS + 1], rate[MOST_STEPS + 1];
+    int64_t steps, stop_after, blamed;
+} bench;
+
+static inline void see(void *user, const plim_loop_report *r)
+{
+    bench *b = user;
+    b->steps++;
+    b->loss[r->result.step] = r->result.loss;
+    b->norm[r->result.step] = r->result.gradient_norm;
+    b->rate[r->result.step] = r->result.learning_rate;
+}
+
+static inline void blame(void *user, const plim_order_step *at)
+{
+    bench *b = user;
+    b->blamed += at->count;
+}
+
+static inline bool stop(void *user)
+{
+    bench *b = user;
+    return b->stop_after && b->session->training.step >= b->stop_after;
+}
+
+/* Every call a second later. */
+static inline double tick(void *user)
+{
+    double *now_s = user;
+    return *now_s += 1;
+}
+
+static inline void bench_open(bench *b, const text *x, const plim_session_config *g, int64_t accumulate,
+                              int threads)
+{
+    memset(b, 0, sizeof *b);
+    b->ctx = test_ctx_open();
+    CHECK_OK(b->ctx, plim_machine_cpu(b->ctx, threads, &b->machine));
+    CHECK_OK(b->ctx, plim_session_open(b->ctx, &b->machine, g, &b->session));
+    b->data = (plim_order_config){.samples = &x->samples,
+                                  .seq_tokens = g->options.seq_tokens,
+                                  .documents = g->options.documents,
+                                  .accumulate = accumulate,
+                                  .vocab = TINY_VOCAB,
+                                  .seed = g->seed};
+    CHECK_OK(b->ctx, plim_order_open(b->ctx, &b->data, &b->order));
+}
+
+static inline void bench_close(bench *b)
+{
+    plim_order_close(b->order);
+    plim_session_close(b->session);
+    plim_machine_close(&b->machine);
+    test_ctx_close(b->ctx);
+    assert_int_equal(test_live_allocations(), 0);
+}
+
+static inline plim_status bench_run(bench *b, const char *out, int64_t steps, int64_t save_every,
+                                    plim_loop_end *end)
+{
+    static double now_s;
+    now_s = 0;
+    plim_loop_config g = {.out = out,
+                          .data = &b->data,
+                          .order = b->order,
+                          .last_step = steps,
+                          .save_every = save_every,
+                          .keep = 2,
+                          .clock = {tick, &now_s},
+                          .stop = stop,
+                          .see = see,
+                          .blame = blame,
+                          .user = b};
+    return plim_loop_run(b->session, &g, end);
+}
+
+static inline void text_repeat(text *x, int64_t documents, int64_t length)
+{
+    text_open(x);
+    for (int64_t i = 0; i < documents; i++) text_add(x, length, length - 4, 5);
+}
+
+static inline bool there(const char *folder, const char *name)
+{
+    return !access(test_path(folder, name), F_OK);
 }
 
 #endif
