@@ -3,6 +3,7 @@
 #define PLIM_MODEL_WORKING_COPY_H
 
 #include "model/weights.h"
+#include "ops/machine.h"
 
 /* Writes every adapter of this card into the padding of its product, rounded to ACT.  Adapter i of a product
  * of padded rank p, whose projection has rows first .. first + out - 1, fills
@@ -11,11 +12,13 @@
  * and everything else of the padding stays zero (block-diagonal).  The scale lies on B alone: then
  * y = [x | x A^T] [W | s B]^T = x W^T + s (x A^T) B^T, and dt = dy (s B) is the gradient by x A^T, so the
  * backward product dx = [dy | dt] [W ; A] needs no scale either; only dB = s dy^T (x A^T) does.
- *   master: STAT [1, elements], laid out as adapters.h says; readable by the host, as the weights are
- * writable scale: alpha / r, or alpha / sqrt(r) (dimensionless); s B is a product of floats (F64: of doubles)
+ *   m: where master and weights lie; one copy is queued for each tensor
+ *   master: STAT [1, elements], laid out as adapters.h says
+ *   scale: alpha / r, or alpha / sqrt(r) (dimensionless); s B is a product of floats (F64: of doubles)
  *   layers: one for each layer of the card
+ * Errors: those of the operations copy and scaled_copy.
  * Source: Hu et al. 2021, arXiv:2106.09685, eq. 3. */
-void plim_working_copy(const plim_shape *sh, plim_tensor master, double scale,
-                       const plim_layer_weights *layers);
+plim_status plim_working_copy(const plim_machine *m, const plim_shape *sh, plim_tensor master, double scale,
+                              const plim_layer_weights *layers);
 
 #endif

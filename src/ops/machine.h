@@ -16,8 +16,11 @@ typedef struct plim_machine {
     void (*free_host)(plim_device *d, void *p);
     /* Scratch the products may use from now on; may be NULL. */
     void (*set_workspace)(plim_device *d, void *p, size_t bytes);
+    /* Bytes of the whole device, whoever uses them; NULL where device memory is the host's. */
+    plim_status (*memory_info)(plim_device *d, size_t *free_bytes, size_t *total_bytes);
     void (*close)(plim_device *d);
     const char *libraries; /* whose code runs, with versions: for the record of a run */
+    const char *attention; /* the attention engine in use, and why; NULL: there is one only */
     bool shared_memory;    /* device and host memory are the same */
 } plim_machine;
 

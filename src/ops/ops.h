@@ -233,10 +233,12 @@ typedef struct plim_square_sum_args {
     X(adamw, plim_adamw_args)                           \
     X(square_sum, plim_square_sum_args)
 
-/* copy: y = x (cast when the dtypes differ).  add: y += x.  add_bias: y += bias [1, C] on every row.
+/* copy: y = x (cast when the dtypes differ).  scaled_copy: y = alpha x, cast; a product of floats, alpha rounded to
+ * float first (x F64: of doubles).  add: y += x.  add_bias: y += bias [1, C] on every row.
  * Between device and pinned host memory, beside the compute stream: offload and fetch start when the compute queued so
  * far is done and return at once; wait(event) makes later compute wait for the last offload or fetch that was given
- * this event (0 .. PLIM_EVENTS - 1).  The CPU copies at once.
+ * this event (0 .. PLIM_EVENTS - 1); settle(event) makes the host wait for it, so that the host side of the copy may
+ * be used again.  The CPU copies at once.
  * read: waits for everything and brings bytes to the host. */
 #define PLIM_EVENTS 16
 typedef struct plim_ops {
@@ -244,11 +246,13 @@ typedef struct plim_ops {
     PLIM_OPS_MAP(PLIM_OPS_SLOT)
 #undef PLIM_OPS_SLOT
     plim_status (*copy)(plim_device *d, plim_tensor x, plim_tensor y);
+    plim_status (*scaled_copy)(plim_device *d, double alpha, plim_tensor x, plim_tensor y);
     plim_status (*add)(plim_device *d, plim_tensor x, plim_tensor y);
     plim_status (*add_bias)(plim_device *d, plim_tensor bias, plim_tensor y);
     plim_status (*offload)(plim_device *d, plim_tensor x, plim_tensor host, int event);
     plim_status (*fetch)(plim_device *d, plim_tensor host, plim_tensor x, int event);
     plim_status (*wait)(plim_device *d, int event);
+    plim_status (*settle)(plim_device *d, int event);
     plim_status (*read)(plim_device *d, const void *device, void *host, size_t bytes);
     plim_status (*write)(plim_device *d, const void *host, void *device, size_t bytes);
 } plim_ops;

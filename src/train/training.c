@@ -230,6 +230,5 @@ plim_status plim_training_evaluate(plim_training *t, const plim_sample *samples,
 plim_status plim_training_refresh(plim_training *t)
 {
     plim_engine *e = t->engine;
-    plim_working_copy(e->sh, e->step->adapters.master, e->lora_scale, e->step->weights);
-    return PLIM_OK;
+    return plim_working_copy(e->machine, e->sh, e->step->adapters.master, e->lora_scale, e->step->weights);
 }

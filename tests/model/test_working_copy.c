@@ -11,6 +11,14 @@
 static laid w;
 static plim_safetensors *file;
 
+static void refresh(plim_ctx *c, plim_tensor master, double scale, const plim_layer_weights *layers)
+{
+    plim_machine m;
+    CHECK_OK(c, plim_machine_cpu(c, 2, &m));
+    CHECK_OK(c, plim_working_copy(&m, &w.sh, master, scale, layers));
+    plim_machine_close(&m);
+}
+
 static void open_golden(plim_ctx *c, const char *folder, const char *adapter, plim_options o)
 {
     char path[512];
@@ -88,7 +96,7 @@ TEST(the_padding_is_block_diagonal)
     static const block down[] = {{"3.mlp.down_proj", 0, 64}}, out[] = {{"1.linear_attn.out_proj", 0, 64}};
     for (size_t i = 0; i < 2; i++) {
         open_golden(c, GOLDEN("qwen3_5-tiny"), GOLDEN("qwen3_5-tiny/adapter"), laid_options(act[i], 4));
-        plim_working_copy(&w.sh, w.adapters.master, 1.7, w.layers);
+        refresh(c, w.adapters.master, 1.7, w.layers);
         check_product(w.layers[3].in.weight, q_k_v, 3, 8, 1.7);
         check_product(w.layers[1].in.weight, qkv_z, 2, 8, 1.7);
         check_product(w.layers[1].gate_up.weight, gate_up, 2, 8, 1.7);
@@ -107,7 +115,7 @@ TEST(the_extended_product_is_the_adapted_projection)
     const double scale = 16 / sqrt(16.0);
     double x[64], xa[48], most = 0;
     open_golden(c, GOLDEN("qwen3_5-tied"), GOLDEN("qwen3_5-tied/adapter"), laid_options(PLIM_F64, 16));
-    plim_working_copy(&w.sh, w.adapters.master, scale, w.layers);
+    refresh(c, w.adapters.master, scale, w.layers);
     plim_tensor W = w.layers[7].in.weight;
     for (int j = 0; j < 64; j++) x[j] = sin(j * 0.7 + 0.3);
     for (int k = 0; k < 48; k++) {
@@ -139,10 +147,10 @@ TEST(the_base_stays)
     unsigned char *before = malloc(w.bytes);
     if (!before) abort();
     memcpy(before, w.memory, w.bytes);
-    plim_working_copy(&w.sh, w.adapters.master, 2, w.layers);
+    refresh(c, w.adapters.master, 2, w.layers);
     assert_true(memcmp(before, w.memory, w.bytes) != 0);
     memset(w.adapters.master.data, 0, (size_t)w.adapters.master.cols * 4);
-    plim_working_copy(&w.sh, w.adapters.master, 2, w.layers);
+    refresh(c, w.adapters.master, 2, w.layers);
     assert_memory_equal(before, w.memory, w.bytes);
     free(before);
     close_golden();

@@ -43,6 +43,34 @@ TEST(copies_and_sums_between_dtypes)
     ops_close(&f);
 }
 
+/* A float's product of two floats, whatever it is stored as; a double's of two doubles. */
+TEST(scaled_copies)
+{
+    UNUSED_STATE;
+    ops_fixture f = ops_open(2);
+    const double alpha = 1.7;
+    for (int pair = 0; pair < 9; pair++)
+        for (int s = 0; s < 5; s++) {
+            const plim_dtype from = floats[pair % 3], to = floats[pair / 3];
+            const int64_t rows = shapes[s][0], cols = shapes[s][1], n = rows * cols;
+            uint64_t seed = (uint64_t)pair + 100;
+            dense_input x = dense_random(&seed, from, rows, cols, 3, 1);
+            const plim_tensor got = io_make(to, rows, cols, 2, NULL);
+            double *want = calloc((size_t)n + 1, sizeof *want);
+            for (int64_t i = 0; i < n; i++)
+                want[i] =
+                    from == PLIM_F64 ? alpha * x.values[i] : (double)((float)alpha * (float)x.values[i]);
+            io_round(to, want, n);
+            CHECK_OK(f.c, plim_cpu_scaled_copy(f.d, alpha, x.view, got));
+            dense_expect("scaled_copy", got, want, 0, 0);
+            free(want), io_free(got), dense_free(&x);
+        }
+    int32_t word[2] = {0};
+    plim_tensor ids = {word, PLIM_I32, 1, 2, 2};
+    CHECK_FAILS(f.c, PLIM_E_SHAPE, plim_cpu_scaled_copy(f.d, 2, ids, ids), "scaled_copy", "I32");
+    ops_close(&f);
+}
+
 /* Infinities, NaN with its payload's top, subnormals and ties keep or round as IEEE has it. */
 TEST(bf16_casts_of_special_numbers)
 {
@@ -114,9 +142,8 @@ TEST(refuses_what_does_not_fit)
 int main(void)
 {
     static const struct CMUnitTest table[] = {
-        cmocka_unit_test(copies_and_sums_between_dtypes),
-        cmocka_unit_test(bf16_casts_of_special_numbers),
-        cmocka_unit_test(gathers_and_scatters),
+        cmocka_unit_test(copies_and_sums_between_dtypes), cmocka_unit_test(scaled_copies),
+        cmocka_unit_test(bf16_casts_of_special_numbers),  cmocka_unit_test(gathers_and_scatters),
         cmocka_unit_test(refuses_what_does_not_fit),
     };
     return RUN_TESTS(table);

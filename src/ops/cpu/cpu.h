@@ -24,11 +24,13 @@ plim_status plim_cpu_scatter_rows(plim_device *d, const plim_rows_args *a);
 plim_status plim_cpu_dropout(plim_device *d, const plim_dropout_args *a);
 plim_status plim_cpu_fill(plim_device *d, const plim_fill_args *a);
 plim_status plim_cpu_copy(plim_device *d, plim_tensor x, plim_tensor y);
+plim_status plim_cpu_scaled_copy(plim_device *d, double alpha, plim_tensor x, plim_tensor y);
 plim_status plim_cpu_add(plim_device *d, plim_tensor x, plim_tensor y);
 plim_status plim_cpu_add_bias(plim_device *d, plim_tensor bias, plim_tensor y);
 plim_status plim_cpu_offload(plim_device *d, plim_tensor x, plim_tensor host, int event);
 plim_status plim_cpu_fetch(plim_device *d, plim_tensor host, plim_tensor x, int event);
 plim_status plim_cpu_wait(plim_device *d, int event);
+plim_status plim_cpu_settle(plim_device *d, int event);
 plim_status plim_cpu_read(plim_device *d, const void *device, void *host, size_t bytes);
 plim_status plim_cpu_write(plim_device *d, const void *host, void *device, size_t bytes);
 

@@ -26,6 +26,41 @@ plim_status plim_cpu_copy(plim_device *d, plim_tensor x, plim_tensor y)
     return PLIM_OK;
 }
 
+/* In the dtype of the master: products of doubles would round twice on their way to bf16. */
+PLIM_CPU_INLINE void scale_single(plim_dtype ty, int64_t n, float alpha, plim_dtype tx, const void *x,
+                                  void *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        plim_cpu_store(ty, y, i, (double)(alpha * (float)plim_cpu_load(tx, x, i)));
+}
+
+PLIM_CPU_INLINE void scale_double(plim_dtype ty, int64_t n, double alpha, const void *x, void *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) plim_cpu_store(ty, y, i, alpha * plim_cpu_load(PLIM_F64, x, i));
+}
+
+PLIM_CPU_CLONES static void scale_row(int64_t n, double alpha, plim_dtype tx, const void *x, plim_dtype ty,
+                                      void *y)
+{
+    if (tx == PLIM_F64) PLIM_CPU_BY_DTYPE(ty, scale_double, n, alpha, x, y);
+    else if (tx == PLIM_BF16) PLIM_CPU_BY_DTYPE(ty, scale_single, n, (float)alpha, PLIM_BF16, x, y);
+    else PLIM_CPU_BY_DTYPE(ty, scale_single, n, (float)alpha, PLIM_F32, x, y);
+}
+
+plim_status plim_cpu_scaled_copy(plim_device *d, double alpha, plim_tensor x, plim_tensor y)
+{
+    TRY(plim_cpu_act(d, "scaled_copy", x.dtype));
+    TRY(plim_cpu_act(d, "scaled_copy", y.dtype));
+    TRY(plim_cpu_view(d, "scaled_copy", "x", x, x.dtype, y.rows, y.cols));
+    TRY(plim_cpu_view(d, "scaled_copy", "y", y, y.dtype, y.rows, y.cols));
+#pragma omp parallel for num_threads(plim_cpu_threads(d, y.rows *y.cols))
+    for (int64_t i = 0; i < y.rows; i++)
+        scale_row(y.cols, alpha, x.dtype, plim_cpu_row(x, i), y.dtype, plim_cpu_row(y, i));
+    return PLIM_OK;
+}
+
 PLIM_CPU_INLINE void add(plim_dtype ty, int64_t n, plim_dtype tx, const void *x, void *y)
 {
 #pragma omp simd

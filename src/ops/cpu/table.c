@@ -31,11 +31,13 @@ const plim_ops plim_ops_cpu = {
     .adamw = plim_cpu_adamw,
     .square_sum = plim_cpu_square_sum,
     .copy = plim_cpu_copy,
+    .scaled_copy = plim_cpu_scaled_copy,
     .add = plim_cpu_add,
     .add_bias = plim_cpu_add_bias,
     .offload = plim_cpu_offload,
     .fetch = plim_cpu_fetch,
     .wait = plim_cpu_wait,
+    .settle = plim_cpu_settle,
     .read = plim_cpu_read,
     .write = plim_cpu_write,
 };

@@ -23,6 +23,13 @@ plim_status plim_cpu_wait(plim_device *d, int event)
     return PLIM_OK;
 }
 
+plim_status plim_cpu_settle(plim_device *d, int event)
+{
+    (void)d;
+    (void)event;
+    return PLIM_OK;
+}
+
 plim_status plim_cpu_read(plim_device *d, const void *device, void *host, size_t bytes)
 {
     (void)d;

@@ -8,45 +8,54 @@ extern "C" {
 #define PLIM_NORMAL_TABLE_AT static __device__ const
 #include "base/normal_table.h"
 
-/* y = x, or y += x; any of bf16 and f32.
+enum { COPY, ADD, SCALE };
+
+struct copy_how {
+    int kind;
+    float alpha; /* SCALE */
+};
+
+/* y = x, y += x or y = alpha x; any of bf16 and f32.
  * Launch: rows x columns, 8 a thread.  Moves each element once in and once out (twice in when it adds). */
 template <int V, typename X, typename Y>
-static __device__ void copy_rows(rows_of<const X> x, rows_of<Y> y, bool add, int64_t rows, int64_t cols)
+static __device__ void copy_rows(rows_of<const X> x, rows_of<Y> y, copy_how how, int64_t rows, int64_t cols)
 {
     PLIM_CUDA_EACH(i, j, rows, cols, V)
     {
         float a[V], b[V];
         load(x.at(i, j), a);
-        if (add) {
+        if (how.kind == ADD) {
             load(y.at(i, j), b);
             for (int v = 0; v < V; v++) a[v] += b[v];
+        } else if (how.kind == SCALE) {
+            for (int v = 0; v < V; v++) a[v] *= how.alpha;
         }
         store(y.at(i, j), a);
     }
 }
 
 template <int V>
-static __global__ void copy_bf16_bf16(rows_of<const bf16> x, rows_of<bf16> y, bool add, int64_t rows, int64_t cols)
+static __global__ void copy_bf16_bf16(rows_of<const bf16> x, rows_of<bf16> y, copy_how how, int64_t rows, int64_t cols)
 {
-    copy_rows<V>(x, y, add, rows, cols);
+    copy_rows<V>(x, y, how, rows, cols);
 }
 template <int V>
-static __global__ void copy_bf16_f32(rows_of<const bf16> x, rows_of<float> y, bool add, int64_t rows, int64_t cols)
+static __global__ void copy_bf16_f32(rows_of<const bf16> x, rows_of<float> y, copy_how how, int64_t rows, int64_t cols)
 {
-    copy_rows<V>(x, y, add, rows, cols);
+    copy_rows<V>(x, y, how, rows, cols);
 }
 template <int V>
-static __global__ void copy_f32_bf16(rows_of<const float> x, rows_of<bf16> y, bool add, int64_t rows, int64_t cols)
+static __global__ void copy_f32_bf16(rows_of<const float> x, rows_of<bf16> y, copy_how how, int64_t rows, int64_t cols)
 {
-    copy_rows<V>(x, y, add, rows, cols);
+    copy_rows<V>(x, y, how, rows, cols);
 }
 template <int V>
-static __global__ void copy_f32_f32(rows_of<const float> x, rows_of<float> y, bool add, int64_t rows, int64_t cols)
+static __global__ void copy_f32_f32(rows_of<const float> x, rows_of<float> y, copy_how how, int64_t rows, int64_t cols)
 {
-    copy_rows<V>(x, y, add, rows, cols);
+    copy_rows<V>(x, y, how, rows, cols);
 }
 
-static plim_status copy_or_add(plim_device *d, const char *op, plim_tensor x, plim_tensor y, bool add)
+static plim_status move(plim_device *d, const char *op, plim_tensor x, plim_tensor y, copy_how how)
 {
     int64_t rows = y.rows, cols = y.cols;
     bool from16 = x.dtype == PLIM_BF16, to16 = y.dtype == PLIM_BF16;
@@ -57,24 +66,29 @@ static plim_status copy_or_add(plim_device *d, const char *op, plim_tensor x, pl
     if (rows == 0 || cols == 0) return PLIM_OK;
     bool wide = plim_cuda_wide(x) && plim_cuda_wide(y);
     if (from16 && to16)
-        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_bf16_bf16, rows, cols, rows_view<const bf16>(x), rows_view<bf16>(y), add);
+        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_bf16_bf16, rows, cols, rows_view<const bf16>(x), rows_view<bf16>(y), how);
     else if (from16)
-        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_bf16_f32, rows, cols, rows_view<const bf16>(x), rows_view<float>(y), add);
+        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_bf16_f32, rows, cols, rows_view<const bf16>(x), rows_view<float>(y), how);
     else if (to16)
-        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_f32_bf16, rows, cols, rows_view<const float>(x), rows_view<bf16>(y), add);
+        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_f32_bf16, rows, cols, rows_view<const float>(x), rows_view<bf16>(y), how);
     else
-        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_f32_f32, rows, cols, rows_view<const float>(x), rows_view<float>(y), add);
+        PLIM_CUDA_LAUNCH_ROWS(d, wide, copy_f32_f32, rows, cols, rows_view<const float>(x), rows_view<float>(y), how);
     return plim_cuda_launched(d, op);
 }
 
 plim_status plim_cuda_copy(plim_device *d, plim_tensor x, plim_tensor y)
 {
-    return copy_or_add(d, "copy", x, y, false);
+    return move(d, "copy", x, y, {COPY, 0});
 }
 
 plim_status plim_cuda_add(plim_device *d, plim_tensor x, plim_tensor y)
 {
-    return copy_or_add(d, "add", x, y, true);
+    return move(d, "add", x, y, {ADD, 0});
+}
+
+plim_status plim_cuda_scaled_copy(plim_device *d, double alpha, plim_tensor x, plim_tensor y)
+{
+    return move(d, "scaled_copy", x, y, {SCALE, (float)alpha});
 }
 
 /* y += bias on every row; bias f32 or bf16.  Launch: rows x columns. */

@@ -21,7 +21,7 @@ typedef struct plim_cuda_info {
 } plim_cuda_info;
 
 /* The plug-in's own idea of the interface; the program refuses another. */
-#define PLIM_CUDA_ABI 1
+#define PLIM_CUDA_ABI 2
 
 #define PLIM_CUDA_EXPORT __attribute__((visibility("default")))
 
@@ -36,11 +36,14 @@ PLIM_CUDA_EXPORT plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_opti
 PLIM_OPS_MAP(PLIM_CUDA_SLOT)
 #undef PLIM_CUDA_SLOT
 plim_status plim_cuda_copy(plim_device *d, plim_tensor x, plim_tensor y) __attribute__((weak));
+plim_status plim_cuda_scaled_copy(plim_device *d, double alpha, plim_tensor x, plim_tensor y)
+    __attribute__((weak));
 plim_status plim_cuda_add(plim_device *d, plim_tensor x, plim_tensor y) __attribute__((weak));
 plim_status plim_cuda_add_bias(plim_device *d, plim_tensor bias, plim_tensor y) __attribute__((weak));
 plim_status plim_cuda_offload(plim_device *d, plim_tensor x, plim_tensor host, int event);
 plim_status plim_cuda_fetch(plim_device *d, plim_tensor host, plim_tensor x, int event);
 plim_status plim_cuda_wait(plim_device *d, int event);
+plim_status plim_cuda_settle(plim_device *d, int event);
 plim_status plim_cuda_read(plim_device *d, const void *device, void *host, size_t bytes);
 plim_status plim_cuda_write(plim_device *d, const void *host, void *device, size_t bytes);
 

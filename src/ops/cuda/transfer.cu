@@ -49,6 +49,13 @@ plim_status plim_cuda_wait(plim_device *d, int event)
     return PLIM_OK;
 }
 
+plim_status plim_cuda_settle(plim_device *d, int event)
+{
+    if (event < 0 || event >= PLIM_EVENTS) return plim_fail(d->ctx, PLIM_E_RANGE, "settle: event %d", event);
+    CUDA_TRY(d, cudaEventSynchronize(d->event[event]), "waiting for a copy");
+    return PLIM_OK;
+}
+
 plim_status plim_cuda_read(plim_device *d, const void *device, void *host, size_t bytes)
 {
     CUDA_TRY(d, cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, d->compute), "reading back");
