@@ -24,7 +24,7 @@ static double tick(void *user)
 
 static double now;
 
-static const int64_t three[] = {32, 256, 1024};
+static const int64_t three[] = {32, 256, 320};
 
 static plim_memtest_config config_of(const char *folder)
 {
@@ -112,7 +112,7 @@ TEST(what_is_planned_is_measured)
     CHECK_OK(x.c, plan_and_run(&x));
     CHECK_OK(x.c, plim_memtest_result_read(x.c, x.g.path, &back));
     assert_int_equal(back.length_count, 3);
-    assert_int_equal(back.limit_tokens, 1024);
+    assert_int_equal(back.limit_tokens, 320);
     assert_int_equal(back.first_failing_tokens, 0);
     assert_int_equal(back.running_tokens, 0);
     assert_false(back.failure.present);
@@ -134,7 +134,20 @@ TEST(what_is_planned_is_measured)
     close_fixture(&x);
 }
 
-/* What the process takes beyond what it held is what was planned, and little else. */
+/* AddressSanitizer keeps what is freed and shadows what is not: its process says nothing about ours. */
+#if defined(__SANITIZE_ADDRESS__)
+#define OWN_MEMORY false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OWN_MEMORY false
+#endif
+#endif
+#ifndef OWN_MEMORY
+#define OWN_MEMORY true
+#endif
+
+/* What the process takes beyond what it held is what was planned, and a constant: the buffers that weights
+ * are made in, and what OpenBLAS keeps for itself. */
 TEST(the_process_takes_what_was_planned)
 {
     UNUSED_STATE;
@@ -150,9 +163,9 @@ TEST(the_process_takes_what_was_planned)
     const plim_memtest_length *l = &result.length[1];
     int64_t planned = l->planned_peak_bytes + l->host_peak_bytes,
             taken = l->process_peak_bytes - l->process_before_bytes;
-    if (l->process_peak_reset && taken > planned + 16 * MIB)
+    if (OWN_MEMORY && l->process_peak_reset && taken > planned + 32 * MIB)
         fail_msg("planned %lld bytes, the process took %lld", (long long)planned, (long long)taken);
-    assert_true(planned > 16 * MIB);
+    assert_true(planned > 40 * MIB);
     close_fixture(&x);
 }
 
