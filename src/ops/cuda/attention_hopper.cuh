@@ -1,0 +1,193 @@
+// attention_hopper.cuh - what our attention kernels for capability 9.0 share: matrix products by a warp
+// group, whose right operand, and mostly the left too, is read from shared memory by the tensor cores
+// themselves.
+//
+// A tile is ROWS x DP bf16 in panels of 64 columns: ROWS x 128 bytes each, eight rows a 1,024-byte block
+// whose 16-byte chunks are exchanged by the row's last three bits.  That is the hardware's 128-byte swizzle,
+// so one tile serves as operand by rows and, transposed, by columns.
+#ifndef PLIM_OPS_CUDA_ATTENTION_HOPPER_CUH
+#define PLIM_OPS_CUDA_ATTENTION_HOPPER_CUH
+
+#include "ops/cuda/attention_own.cuh"
+
+/* Built for another target, a kernel has no body; its limit of threads tells the host. */
+#define HOPPER_THREADS 256
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define HOPPER_BOUNDS __launch_bounds__(32)
+#else
+#define HOPPER_BOUNDS __launch_bounds__(HOPPER_THREADS, 1)
+#endif
+
+own_kernel *hopper_fwd_kernel(int padded_dim);
+own_kernel *hopper_dkv_kernel(int padded_dim);
+own_kernel *hopper_dq_kernel(int padded_dim);
+
+#define HOPPER_TILE 64 /* rows of every tile but those of q in the forward and dq kernels, which have 128 */
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+template <int DP, int ROWS>
+__device__ static inline void load_panels(uint32_t tile, const bf16 *head, int64_t pitch, int first, int rows,
+                                          int dim)
+{
+    constexpr int CHUNKS = DP / 8, STEP = HOPPER_THREADS / CHUNKS;
+    const int chunk = threadIdx.x % CHUNKS;
+    int row = threadIdx.x / CHUNKS;
+    const bool inside = chunk * 8 < dim;
+    const bf16 *from = head + (int64_t)(first + row) * pitch + chunk * 8;
+    const uint32_t to = tile + chunk / 8 * ROWS * 128;
+#pragma unroll
+    for (int i = 0; i < ROWS / STEP; i++) {
+        const bool there = inside && first + row < rows;
+        copy_16(to + row * 128 + (((chunk & 7) ^ (row & 7)) << 4), there ? from : head, there);
+        row += STEP;
+        from += STEP * pitch;
+    }
+}
+
+/* What was copied is there for the tensor cores of every warp after the barrier. */
+__device__ static inline void panels_ready()
+{
+    copies_wait();
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+}
+
+/* The hardware's name for an operand: where it starts, bytes between panels, 1,024 between blocks of rows. */
+__device__ static inline uint64_t operand(uint32_t at, int panel_bytes)
+{
+    return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
+           (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+/* Columns 16 k .. of a tile's rows from row on. */
+template <int ROWS> __device__ static inline uint64_t operand_columns(uint32_t tile, int row, int k)
+{
+    return operand(tile + (uint32_t)(k / 4 * ROWS * 128 + row * 128 + k % 4 * 32), 16);
+}
+
+/* Rows 16 k .. of a tile, columns from panel on. */
+template <int ROWS> __device__ static inline uint64_t operand_rows(uint32_t tile, int k, int panel)
+{
+    return operand(tile + (uint32_t)(panel * ROWS * 128 + k * 2048), ROWS * 128);
+}
+
+__device__ static inline void group_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ static inline void group_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+template <int LEFT> __device__ static inline void group_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+/* Keeps uses of c after the wait above it. */
+template <int N> __device__ static inline void settle(float (&c)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+/* c [64, 64] = or += (by add) a b^T over 16 columns of both tiles. */
+__device__ static inline void group_multiply(float (&c)[32], uint64_t a, uint64_t b, bool add)
+{
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "%32, %33, add, 1, 1, 0, 0; }"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+                   "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+                   "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+                   "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+                 : "l"(a), "l"(b), "r"((int)add));
+}
+
+/* c [64, 128] += a b: a [64, 16] in registers, b a tile of 16 rows. */
+__device__ static inline void group_multiply_own(float (&c)[64], const uint32_t (&a)[4], uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "{%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+                   "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+                   "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+                   "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+                   "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
+                   "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
+                   "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
+                   "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* c [64, 64] = rows of a times rows of b, over all DP columns. */
+template <int DP, int A_ROWS>
+__device__ static inline void group_scores(float (&c)[32], uint32_t a_tile, int a_row, uint32_t b_tile)
+{
+#pragma unroll
+    for (int k = 0; k < DP / 16; k++)
+        group_multiply(c, operand_columns<A_ROWS>(a_tile, a_row, k),
+                       operand_columns<HOPPER_TILE>(b_tile, 0, k), k > 0);
+}
+
+/* c [64, DP] += p b: p [64, 64] packed, b a tile of 64 rows. */
+template <int DP>
+__device__ static inline void group_sum(float (&c)[DP / 128][64], const uint32_t (&p)[4][4], uint32_t b_tile)
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+#pragma unroll
+        for (int half = 0; half < DP / 128; half++)
+            group_multiply_own(c[half], p[k], operand_rows<HOPPER_TILE>(b_tile, k, half * 2));
+}
+
+/* Scores as the left operand of the next product. */
+__device__ static inline void pack_scores(uint32_t (&p)[4][4], const float (&s)[32])
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) p[k][i] = pack(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
+}
+
+template <int N> __device__ static inline void clear_sums(float (&c)[N][64])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int j = 0; j < 64; j++) c[i][j] = 0;
+}
+
+/* Row r (of two) of a sum, scaled and rounded, to a row of one head. */
+template <int DP>
+__device__ static inline void store_sums(const own_view &v, int row, int head, int dim,
+                                         const float (&c)[DP / 128][64], int r, float scale)
+{
+#pragma unroll
+    for (int half = 0; half < DP / 128; half++)
+#pragma unroll
+        for (int n = 0; n < 16; n++)
+            store_pair(v, row, head, dim, half * 128 + n * 8 + (threadIdx.x & 3) * 2,
+                       c[half][4 * n + 2 * r] * scale, c[half][4 * n + 2 * r + 1] * scale);
+}
+
+#endif
+#endif
