@@ -57,8 +57,8 @@ static plim_status open_all(golden *g)
         int32_t label = ((const int32_t *)labels)[t];
         g->weights[t] = label == -100 ? 0.0f : 1.0f;
         if (label != -100 && label != g->ids[t])
-            return plim_fail(g->ctx, PLIM_E_FORMAT, "%s: label %lld is %d, the token %d", g->folder, (long long)t, label,
-                             g->ids[t]);
+            return plim_fail(g->ctx, PLIM_E_FORMAT, "%s: label %lld is %d, the token %d", g->folder,
+                             (long long)t, label, g->ids[t]);
     }
     return PLIM_OK;
 }
@@ -92,7 +92,9 @@ void golden_name(const plim_adapter_tensor *t, char *out, size_t bytes)
              plim_target_module(t->target), t->is_b ? 'B' : 'A');
 }
 
-/* ---- engine ------------------------------------------------------------------------------------------------------------ */
+/* ---- engine
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct filler {
     golden *g;
@@ -102,10 +104,8 @@ typedef struct filler {
 
 static void put(plim_tensor t, int64_t row, int64_t col, float value)
 {
-    if (t.dtype == PLIM_F64)
-        ((double *)t.data)[row * t.pitch + col] = (double)value;
-    else
-        ((float *)t.data)[row * t.pitch + col] = value;
+    if (t.dtype == PLIM_F64) ((double *)t.data)[row * t.pitch + col] = (double)value;
+    else ((float *)t.data)[row * t.pitch + col] = value;
 }
 
 static void fill_adapter(void *user, const plim_adapter_tensor *t)
@@ -138,7 +138,8 @@ plim_status golden_engine(golden *g, const plim_machine *m, plim_options o, plim
     filler f = {g, e, PLIM_OK};
     plim_status st = plim_weights_load(g->ctx, g->folder, g->files, &load);
     if (!st) {
-        plim_adapters_walk(e->sh->spec, o.lora_rank, o.lora_targets, o.adam_bits, 0, g->spec.layers, fill_adapter, &f);
+        plim_adapters_walk(e->sh->spec, o.lora_rank, o.lora_targets, o.adam_bits, 0, g->spec.layers,
+                           fill_adapter, &f);
         st = f.status;
     }
     if (!st) st = plim_training_refresh(&t);

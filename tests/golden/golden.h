@@ -17,6 +17,7 @@ typedef struct golden {
     const int32_t *ids;
     float *weights; /* [T] */
     int64_t start[2];
+    double step_floor; /* what the loss of a step may be off by in any case */
 } golden;
 
 plim_status golden_open(plim_ctx *c, const char *folder, golden *g);
