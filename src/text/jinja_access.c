@@ -185,7 +185,9 @@ plim_status plim_jm_slice(plim_jm *m, plim_jv of, plim_jv first, plim_jv end, pl
     plim_jrange r = {0};
     TRY(plim_jm_use(m, of));
     if (of.kind != PLIM_JV_STRING && !plim_jv_is_list(of) && of.kind != PLIM_JV_RANGE)
-        return plim_jm_undefined(m, out, "%s object has no element slice", plim_jv_type(of));
+        return of.kind == PLIM_JV_DICT
+                   ? plim_jm_fail(m, PLIM_E_FORMAT, "unhashable type: 'slice'")
+                   : plim_jm_fail(m, PLIM_E_FORMAT, "'%s' object is not subscriptable", plim_jv_type(of));
     TRY(plim_jm_length(m, of, &count));
     TRY(bounds(m, count, first, end, step, &r));
     if (of.kind == PLIM_JV_STRING) {
@@ -249,13 +251,19 @@ plim_status plim_jm_items(plim_jm *m, plim_jv of, const plim_jv **items, size_t 
         return plim_jm_fail(m, PLIM_E_FORMAT, "'%s' object is not iterable", plim_jv_type(of));
     TRY(plim_jm_length(m, of, &n));
     TRY(plim_jv_list(m->pool, PLIM_JV_LIST, (size_t)n, &made, &list));
+    plim_js *plain = NULL; /* characters of a marked string are not marked */
+    if (of.kind == PLIM_JV_STRING) {
+        TRY(plim_pool_take(m->pool, 1, sizeof *plain, &plain));
+        *plain = *of.u.s;
+        plain->markup = false;
+    }
     for (size_t i = 0, at = 0, bytes = 0; i < (size_t)n; i++, at += bytes) {
         if (of.kind == PLIM_JV_DICT) made[i] = of.u.dict->pairs[i].key;
         else if (of.kind == PLIM_JV_RANGE)
             made[i] = plim_jv_int(of.u.range->first + (int64_t)i * of.u.range->step);
         else {
-            plim_utf8_decode(of.u.s->text + at, of.u.s->bytes - at, &bytes);
-            TRY(plim_js_part(m->pool, of.u.s, at, at + bytes, &made[i]));
+            plim_utf8_decode(plain->text + at, plain->bytes - at, &bytes);
+            TRY(plim_js_part(m->pool, plain, at, at + bytes, &made[i]));
         }
     }
     *items = made;

@@ -222,11 +222,14 @@ static plim_status bind_params(plim_jm *m, const plim_jmacro *macro, const plim_
             value = call->keywords[k].value;
             used[k] = true;
         }
-        if (!value.kind && n->params[i].value) TRY(plim_jm_eval(m, n->params[i].value, &value));
-        if (!value.kind)
+        bool given = value.kind != PLIM_JV_MISSING;
+        if (!given)
             TRY(plim_jm_undefined(m, &value, "parameter '%.*s' was not provided",
                                   (int)(n->params[i].name->bytes > 60 ? 60 : n->params[i].name->bytes),
                                   n->params[i].name->text));
+        TRY(plim_jdict_set(m->pool, &m->scope->names, plim_jv_string(n->params[i].name), value));
+        if (given || !n->params[i].value) continue;
+        TRY(plim_jm_eval(m, n->params[i].value, &value)); /* it sees its own name as not provided */
         TRY(plim_jdict_set(m->pool, &m->scope->names, plim_jv_string(n->params[i].name), value));
     }
     return PLIM_OK;

@@ -76,6 +76,7 @@ static plim_status strings(plim_jparser *p, plim_jnode **out)
     plim_jnode *n = NULL;
     plim_jv made;
     TRY(plim_jparse_node(p, PLIM_JN_STRING, &n));
+    n->at--; /* messages point at the quote */
     for (const plim_jtoken *k; (k = plim_jparse_token(p, 0))->type == PLIM_JT_STRING; p->at++) {
         if (plim_jparse_token(p, 1)->type != PLIM_JT_STRING && !b.bytes) {
             TRY(plim_jparse_js(p, k, &n->name));

@@ -91,12 +91,26 @@ FILTER(filter_trim)
     return plim_jm_strip(m, s, chars, true, true, out);
 }
 
+static plim_status set_markup(plim_jm *m, plim_jv self, bool markup, plim_jv *out)
+{
+    const plim_js *s = NULL;
+    plim_js *copy = NULL;
+    TRY(text_of(m, self, &s));
+    TRY(plim_pool_take(m->pool, 1, sizeof *copy, &copy));
+    *copy = *s;
+    copy->markup = markup;
+    *out = plim_jv_string(copy);
+    return PLIM_OK;
+}
+
 FILTER(filter_replace)
 {
     const plim_js *s = NULL, *from = NULL, *to = NULL;
     int64_t most = -1;
+    plim_jv plain;
     (void)call;
-    TRY(text_of(m, self, &s));
+    TRY(set_markup(m, self, false, &plain));
+    s = plain.u.s;
     TRY(text_of(m, args[0], &from));
     TRY(text_of(m, args[1], &to));
     if (args[2].kind && args[2].kind != PLIM_JV_NONE) TRY(plim_jm_need_int(m, "replace", args[2], &most));
@@ -117,18 +131,6 @@ FILTER(filter_escape)
     (void)call;
     TRY(text_of(m, self, &s));
     return plim_jm_escape(m, s, out);
-}
-
-static plim_status set_markup(plim_jm *m, plim_jv self, bool markup, plim_jv *out)
-{
-    const plim_js *s = NULL;
-    plim_js *copy = NULL;
-    TRY(text_of(m, self, &s));
-    TRY(plim_pool_take(m->pool, 1, sizeof *copy, &copy));
-    *copy = *s;
-    copy->markup = markup;
-    *out = plim_jv_string(copy);
-    return PLIM_OK;
 }
 
 FILTER(filter_safe)
@@ -210,7 +212,7 @@ FILTER(filter_indent)
     plim_jv made;
     plim_jrun own = plim_jrun_template(m->at, m->turn);
     (void)call;
-    TRY(text_of(m, self, &s));
+    TRY(plim_jm_need_string(m, "indent", self, &s));
     if (args[0].kind == PLIM_JV_STRING) by = args[0].u.s;
     else {
         if (args[0].kind) TRY(plim_jm_need_int(m, "indent", args[0], &width));
@@ -248,7 +250,7 @@ FILTER(filter_truncate)
     int64_t length = 255, leeway = 5;
     plim_jv cut;
     (void)call;
-    TRY(text_of(m, self, &s));
+    TRY(plim_jm_need_string(m, "truncate", self, &s));
     if (args[0].kind) TRY(plim_jm_need_int(m, "truncate", args[0], &length));
     if (args[2].kind) TRY(plim_jm_need_string(m, "truncate", args[2], &end));
     else TRY(plim_js_make(m->pool, "...", 3, plim_jrun_template(m->at, m->turn), &end));

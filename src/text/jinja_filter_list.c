@@ -141,7 +141,7 @@ FILTER(filter_map)
     const plim_js *name = NULL;
     const plim_jfunction *filter = NULL;
     (void)args;
-    TRY(plim_jm_items(m, self, &items, &count));
+    if (plim_jv_true(self)) TRY(plim_jm_items(m, self, &items, &count)); /* nothing has no items */
     if (!attribute) {
         if (!call->count) return plim_jm_fail(m, PLIM_E_FORMAT, "map requires a filter argument");
         TRY(plim_jm_need_string(m, "map", call->args[0], &name));
@@ -177,7 +177,7 @@ static plim_status choose(plim_jm *m, plim_jv self, const plim_jcall *call, size
     const plim_jfunction *test = NULL;
     plim_jcall rest = {0};
     if (call->count < skip) return plim_jm_fail(m, PLIM_E_FORMAT, "Missing parameter for attribute name");
-    TRY(plim_jm_items(m, self, &items, &count));
+    if (plim_jv_true(self)) TRY(plim_jm_items(m, self, &items, &count)); /* nothing has no items */
     if (call->count > skip) {
         const plim_js *name = NULL;
         TRY(plim_jm_need_string(m, "select", call->args[skip], &name));

@@ -258,11 +258,7 @@ static plim_status split_space(pieces *p, int64_t most)
         while (at < s->bytes && plim_jinja_space(plim_utf8_decode(s->text + at, s->bytes - at, &n))) at += n;
         if (at == s->bytes) return PLIM_OK;
         size_t from = at;
-        if (most-- == 0) {
-            plim_jv rest;
-            TRY(plim_jm_strip(p->m, s, NULL, false, true, &rest));
-            return piece(p, from, rest.u.s->bytes);
-        }
+        if (most-- == 0) return piece(p, from, s->bytes);
         while (at < s->bytes && !plim_jinja_space(plim_utf8_decode(s->text + at, s->bytes - at, &n))) at += n;
         TRY(piece(p, from, at));
     }
@@ -284,12 +280,7 @@ static plim_status rsplit_space(pieces *p, int64_t most)
     for (size_t end = p->s->bytes;;) {
         end = space_before(p->s, end, true);
         if (end == 0) return PLIM_OK;
-        if (most-- == 0) {
-            plim_jv rest;
-            TRY(plim_js_part(p->m->pool, p->s, 0, end, &rest));
-            TRY(plim_jm_strip(p->m, rest.u.s, NULL, true, false, &rest));
-            return piece(p, end - rest.u.s->bytes, end);
-        }
+        if (most-- == 0) return piece(p, 0, end);
         size_t from = space_before(p->s, end, false);
         TRY(piece(p, from, end));
         end = from;

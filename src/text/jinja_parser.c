@@ -188,7 +188,7 @@ static plim_status parse_for(plim_jparser *p, plim_jnode *n)
 /* elif is an if alone in the else. */
 static plim_status parse_if(plim_jparser *p, plim_jnode *n)
 {
-    static const char *const ends[] = {"elif", "else", "endif", NULL};
+    static const char *const ends[] = {"endif", "elif", "else", NULL};
     for (;;) {
         plim_jnode *next = NULL;
         size_t cap = 0;
