@@ -51,6 +51,7 @@ extern const plim_cli_command plim_command_plan;
 extern const plim_cli_command plim_command_memtest;
 extern const plim_cli_command plim_command_data;
 extern const plim_cli_command plim_command_random_model;
+extern const plim_cli_command plim_command_render;
 extern const plim_cli_command plim_command_train;
 extern const plim_cli_command plim_command_eval;
 
