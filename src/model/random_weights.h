@@ -12,10 +12,15 @@
 
 #include <stddef.h>
 
-#include "plimsoll.h"
+#include "ops/ops.h"
 
 /* out[k] = element first + k of the tensor, k = 0 .. count - 1. */
 void plim_random_tensor(const plim_spec *s, uint64_t seed, const plim_tensor_decl *decl, uint64_t first,
                         size_t count, float *out);
+
+/* The whole tensor as a fill with the same elements, so that a device can make it; x is left to the caller.
+ * False for A_log, whose logarithm only the host takes. */
+bool plim_random_tensor_fill(const plim_spec *s, uint64_t seed, const plim_tensor_decl *decl,
+                             plim_fill_args *out);
 
 #endif

@@ -267,7 +267,8 @@ static void save_layout(walk *w)
 {
     plim_arena *host = &w->mem->host;
     plim_mark start = plim_arena_mark(host);
-    plim_arena_push(host, PLIM_MEM_STAGING, "save.adapter", w->sh->stat, 1, w->sh->adapters.elements);
+    w->step->save =
+        plim_arena_push(host, PLIM_MEM_STAGING, "save.adapter", w->sh->stat, 1, w->sh->adapters.elements);
     plim_arena_pop(host, &start);
     end_phase(w, PLIM_PHASE_SAVE, -1);
 }

@@ -48,6 +48,7 @@ typedef struct plim_step {
     plim_tensor ring[2];    /* ACT [T, D]: layer inputs in flight; absent when none is offloaded */
     plim_tensor dx;         /* ACT [T, D]: gradient of the residual stream, whole backward pass */
     plim_tensor staging[2]; /* U8, pinned: while weights load */
+    plim_tensor save;       /* STAT [1, elements], pinned: the masters while an adapter is read or written */
     plim_head_work head, head_eval;
     plim_layer_step eval; /* forward without leaving anything behind; ring in input and output */
     void *gemm_workspace;

@@ -6,13 +6,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/context.h"
 #include "base/file.h"
 #include "base/floats.h"
+#include "base/random_core.h"
 #include "model/random_weights.h"
 
-#define BLOCK_ELEMENTS ((int64_t)1 << 20) /* or one row, where that is longer */
+#define BLOCK_ELEMENTS   ((int64_t)1 << 20) /* or one row, where that is longer */
+#define READ_AHEAD_BYTES ((size_t)64 << 20)
 
 typedef struct loading {
     plim_ctx *c;
@@ -42,20 +46,37 @@ static plim_status put_host(void *user, plim_tensor to, const void *rows)
 
 plim_weight_sink plim_weight_sink_host(void)
 {
-    return (plim_weight_sink){put_host, NULL};
+    return (plim_weight_sink){.put_rows = put_host};
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------------------
  */
 
-static int64_t block_rows(int64_t cols)
+static int64_t block_rows_own(int64_t cols)
 {
     return cols < BLOCK_ELEMENTS ? BLOCK_ELEMENTS / cols : 1;
 }
 
-static plim_status put(loading *g, plim_tensor to)
+/* Rows of a block: what the sink takes at once, or what the loader's own buffers hold. */
+static int64_t block_rows(const loading *g, int64_t cols, plim_dtype to)
 {
-    TRY(g->l->sink.put_rows(g->l->sink.user, to, g->ready));
+    int64_t most = (int64_t)(g->l->sink.block_bytes / plim_dtype_bytes(to));
+    if (!g->l->sink.block_bytes) return block_rows_own(cols);
+    return cols < most ? most / cols : 1;
+}
+
+/* Where a block of these rows is made. */
+static plim_status take(loading *g, plim_tensor to, void **out)
+{
+    const plim_weight_sink *k = &g->l->sink;
+    *out = g->ready;
+    if (!k->take) return PLIM_OK;
+    return k->take(k->user, (size_t)(to.rows * to.cols) * plim_dtype_bytes(to.dtype), out);
+}
+
+static plim_status put(loading *g, plim_tensor to, const void *rows)
+{
+    TRY(g->l->sink.put_rows(g->l->sink.user, to, rows));
     g->done += to.rows * to.cols;
     if (g->l->progress) g->l->progress(g->l->progress_user, g->done, g->total);
     return PLIM_OK;
@@ -64,10 +85,12 @@ static plim_status put(loading *g, plim_tensor to)
 static plim_status put_zeros(void *user, plim_tensor view)
 {
     loading *g = user;
-    int64_t step = block_rows(view.cols);
+    const plim_weight_sink *k = &g->l->sink;
+    if (k->zero) return k->zero(k->user, view);
+    int64_t step = block_rows_own(view.cols);
     for (int64_t row = 0; row < view.rows; row += step) {
         plim_tensor to = plim_tensor_rows(view, row, view.rows - row < step ? view.rows - row : step);
-        TRY(g->l->sink.put_rows(g->l->sink.user, to, g->ready));
+        TRY(k->put_rows(k->user, to, g->ready));
     }
     return PLIM_OK;
 }
@@ -126,9 +149,20 @@ static plim_status fail_element(loading *g, const plim_model_tensor *t, int64_t 
                             : "weights must be finite, so fetch the file again or check how it was made");
 }
 
+/* Asks for what is needed next, while what is here is converted; a system that will not is no failure. */
+static void read_ahead(const plim_file *f, const char *from)
+{
+    const char *end = f->data + f->bytes;
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE),
+              start = (uintptr_t)from / page_bytes * page_bytes;
+    if (from >= end) return;
+    size_t bytes = (size_t)(end - from) < READ_AHEAD_BYTES ? (size_t)(end - from) : READ_AHEAD_BYTES;
+    (void)madvise((void *)start, bytes + (size_t)((uintptr_t)from - start), MADV_WILLNEED);
+}
+
 static plim_status load_tensor(loading *g, const plim_model_tensor *t, const plim_tensor_place *p)
 {
-    int64_t cols = p->to.cols, step = block_rows(cols);
+    int64_t cols = p->to.cols, step = block_rows(g, cols, p->to.dtype);
     const char *data = g->map.data + t->offset_bytes;
     if (t->size_bytes != (uint64_t)p->to.rows * (uint64_t)cols * plim_dtype_bytes(t->dtype))
         return plim_fail(g->c, PLIM_E_MISMATCH,
@@ -137,9 +171,13 @@ static plim_status load_tensor(loading *g, const plim_model_tensor *t, const pli
     for (int64_t row = 0; row < p->to.rows; row += step) {
         int64_t rows = p->to.rows - row < step ? p->to.rows - row : step;
         const char *src = data + (size_t)(row * cols) * plim_dtype_bytes(t->dtype);
-        int64_t bad = plim_floats_convert(t->dtype, src, rows * cols, p->to.dtype, g->ready);
+        plim_tensor to = plim_tensor_rows(p->to, row, rows);
+        void *made;
+        TRY(take(g, to, &made));
+        read_ahead(&g->map, src + (size_t)(rows * cols) * plim_dtype_bytes(t->dtype));
+        int64_t bad = plim_floats_convert(t->dtype, src, rows * cols, p->to.dtype, made);
         if (bad >= 0) return fail_element(g, t, row * cols + bad, p->to.dtype);
-        TRY(put(g, plim_tensor_rows(p->to, row, rows)));
+        TRY(put(g, to, made));
     }
     return PLIM_OK;
 }
@@ -217,11 +255,17 @@ static plim_status load_files(loading *g)
     return st ? st : check_tied_head(g);
 }
 
+static plim_status finish(const loading *g)
+{
+    return g->l->sink.finish ? g->l->sink.finish(g->l->sink.user) : PLIM_OK;
+}
+
 plim_status plim_weights_load(plim_ctx *c, const char *folder, const plim_model_files *files,
                               const plim_load *l)
 {
     loading g = {.c = c, .l = l, .folder = folder, .files = files};
     plim_status st = load_files(&g);
+    if (!st) st = finish(&g);
     plim_release(c, g.ready);
     return st;
 }
@@ -229,18 +273,54 @@ plim_status plim_weights_load(plim_ctx *c, const char *folder, const plim_model_
 /* ---- at random ------------------------------------------------------------------------------------------
  */
 
+static plim_status refuse_deviation(loading *g, const plim_tensor_place *p)
+{
+    return plim_fail(g->c, PLIM_E_NUMERIC, "%s: initializer_range %g is too large for %s", p->decl.name,
+                     g->l->shape->spec->initializer_range, plim_dtype_name(g->dtype));
+}
+
+/* Whether one rounding, that of a fill, is all there is between a float and its place: what a file of the
+ * stored dtype would hold needs none of its own, or its place needs none after it. */
+static bool rounds_once(const loading *g, const plim_tensor_place *p)
+{
+    return g->dtype == PLIM_F32 || g->dtype == p->to.dtype;
+}
+
+/* Where the weights lie, when the sink can and the bits are the same. */
+static plim_status draw_in_place(loading *g, const plim_tensor_place *p, bool *done)
+{
+    const plim_weight_sink *k = &g->l->sink;
+    plim_fill_args fill;
+    *done = false;
+    if (!k->fill || !rounds_once(g, p)) return PLIM_OK;
+    if (!plim_random_tensor_fill(g->l->shape->spec, g->seed, &p->decl, &fill)) return PLIM_OK;
+    float most = PLIM_NORMAL_MAX_Q * 0x1p-21f * (float)fill.b, stored;
+    if (fill.kind == PLIM_FILL_NORMAL && plim_floats_convert(PLIM_F32, &most, 1, p->to.dtype, &stored) >= 0)
+        return refuse_deviation(g, p);
+    fill.x = p->to;
+    TRY(k->fill(k->user, &fill, done));
+    if (*done) g->done += p->to.rows * p->to.cols;
+    if (*done && g->l->progress) g->l->progress(g->l->progress_user, g->done, g->total);
+    return PLIM_OK;
+}
+
 static plim_status draw_tensor(void *user, const plim_tensor_place *p)
 {
     loading *g = user;
-    int64_t cols = p->to.cols, step = block_rows(cols);
-    for (int64_t row = 0; row < p->to.rows; row += step) {
+    int64_t cols = p->to.cols, step = block_rows(g, cols, p->to.dtype);
+    bool done;
+    if (step > 1 && step * cols > BLOCK_ELEMENTS) step = block_rows_own(cols); /* drawn in our buffers */
+    TRY(draw_in_place(g, p, &done));
+    for (int64_t row = 0; row < p->to.rows && !done; row += step) {
         int64_t rows = p->to.rows - row < step ? p->to.rows - row : step, n = rows * cols;
+        plim_tensor to = plim_tensor_rows(p->to, row, rows);
+        void *made;
+        TRY(take(g, to, &made));
         plim_random_tensor(g->l->shape->spec, g->seed, &p->decl, (uint64_t)(row * cols), (size_t)n, g->fresh);
         plim_floats_convert(PLIM_F32, g->fresh, n, g->dtype, g->stored);
-        if (plim_floats_convert(g->dtype, g->stored, n, p->to.dtype, g->ready) >= 0)
-            return plim_fail(g->c, PLIM_E_NUMERIC, "%s: initializer_range %g is too large for %s",
-                             p->decl.name, g->l->shape->spec->initializer_range, plim_dtype_name(g->dtype));
-        TRY(put(g, plim_tensor_rows(p->to, row, rows)));
+        if (plim_floats_convert(g->dtype, g->stored, n, p->to.dtype, made) >= 0)
+            return refuse_deviation(g, p);
+        TRY(put(g, to, made));
     }
     return PLIM_OK;
 }
@@ -261,6 +341,7 @@ plim_status plim_weights_random(plim_ctx *c, uint64_t seed, plim_dtype stored, c
     assert(plim_floats_are(stored));
     loading g = {.c = c, .l = l, .seed = seed, .dtype = stored};
     plim_status st = draw_all(&g);
+    if (!st) st = finish(&g);
     plim_release(c, g.ready);
     plim_release(c, g.stored);
     plim_release(c, g.fresh);

@@ -4,6 +4,7 @@
 
 #include "base/context.h"
 #include "base/file.h"
+#include "train/staged_sink.h"
 
 #include <string.h>
 
@@ -36,18 +37,43 @@ static plim_status settle_adapter(plim_session *s, const plim_session_config *g,
     return PLIM_OK;
 }
 
+/* The masters where the host can read and write them: in their place, or in what the layout keeps for a copy.
+ */
+static plim_tensor host_master(const plim_engine *e)
+{
+    return e->machine->shared_memory ? e->step->adapters.master : e->step->save;
+}
+
+static plim_status send_master(plim_engine *e)
+{
+    if (e->machine->shared_memory) return PLIM_OK;
+    TRY(e->ops->fetch(e->device, e->step->save, e->step->adapters.master, 0));
+    return e->ops->settle(e->device, 0);
+}
+
+static plim_status bring_master(plim_engine *e)
+{
+    if (e->machine->shared_memory) return PLIM_OK;
+    plim_tensor save = e->step->save;
+    return e->ops->read(e->device, e->step->adapters.master.data, save.data,
+                        (size_t)save.cols * plim_dtype_bytes(save.dtype));
+}
+
 static plim_status fill(plim_session *s, const plim_session_config *g)
 {
     plim_engine *e = s->training.engine;
-    plim_tensor master = e->step->adapters.master;
-    plim_load load = {e->sh,       &e->step->model, e->step->weights, plim_weight_sink_host(),
-                      g->progress, g->progress_user};
+    plim_tensor master = host_master(e);
+    plim_staged_sink staged;
+    plim_weight_sink sink =
+        s->machine->shared_memory ? plim_weight_sink_host() : plim_weight_sink_staged(e, &staged);
+    plim_load load = {e->sh, &e->step->model, e->step->weights, sink, g->progress, g->progress_user};
     /* Random weights are what a bf16 checkpoint would hold, so that every dtype of a run starts from the
      * same. */
     if (g->random_weights) TRY(plim_weights_random(s->ctx, g->seed, PLIM_BF16, &load));
     else TRY(plim_weights_load(s->ctx, g->model, s->files, &load));
     if (g->adapter) TRY(plim_adapter_load(s->ctx, g->adapter, e->sh, master));
     else plim_adapter_fresh(e->sh, g->seed, master);
+    TRY(send_master(e));
     TRY(plim_training_refresh(&s->training));
     return plim_training_reset_states(&s->training);
 }
@@ -98,8 +124,8 @@ void plim_session_close(plim_session *s)
 
 plim_status plim_session_save_adapter(plim_session *s, const char *folder, plim_dtype dtype)
 {
-    const plim_engine *e = s->training.engine;
-    plim_adapter_save_args a = {folder,     e->sh, e->step->adapters.master,
-                                s->adapter, dtype, s->training.step > 0};
+    plim_engine *e = s->training.engine;
+    plim_adapter_save_args a = {folder, e->sh, host_master(e), s->adapter, dtype, s->training.step > 0};
+    TRY(bring_master(e));
     return plim_adapter_save(s->ctx, &a);
 }

@@ -367,7 +367,7 @@ TEST(everything_passes_the_sink_and_is_counted)
     CHECK_OK(c, plim_model_files_check(c, GOLDEN("qwen3-tiny"), &w.spec, &files));
     watch k = {.fail_after = -1};
     plim_load l = laid_load(&w);
-    l.sink = (plim_weight_sink){count_rows, &k};
+    l.sink = (plim_weight_sink){.put_rows = count_rows, .user = &k};
     l.progress = see;
     l.progress_user = &k;
     CHECK_OK(c, plim_weights_load(c, GOLDEN("qwen3-tiny"), files, &l));
