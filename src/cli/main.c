@@ -54,6 +54,8 @@ static int run(plim_cli *cli, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "memtest")))
+        plim_cli_calm_threads(argv);
     plim_cli cli = {0};
     plim_log_open(&cli.log, stderr, PLIM_LOG_INFO);
     if (plim_ctx_open(NULL, &cli.ctx)) {
