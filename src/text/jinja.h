@@ -19,7 +19,7 @@ typedef struct plim_jinja_limits {
     size_t memory_bytes; /* all values together */
 } plim_jinja_limits;
 
-/* 100 million steps, depth 600, 1 GiB of output, 4 GiB of values: far above any honest row. */
+/* 100 million steps, depth 600, 256 MiB of output, 1 GiB of values: far above any honest row. */
 plim_jinja_limits plim_jinja_limits_defaults(void);
 
 /* Where a stretch of text came from. */

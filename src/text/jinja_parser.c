@@ -10,7 +10,7 @@
 plim_jinja_limits plim_jinja_limits_defaults(void)
 {
     return (plim_jinja_limits){
-        .steps = 100000000, .depth = 600, .output_bytes = (size_t)1 << 30, .memory_bytes = (size_t)4 << 30};
+        .steps = 100000000, .depth = 600, .output_bytes = (size_t)256 << 20, .memory_bytes = (size_t)1 << 30};
 }
 
 plim_status plim_jinja_fail(plim_ctx *c, const plim_jinja *t, size_t at, plim_status st, const char *fmt, ...)
