@@ -58,7 +58,8 @@ typedef struct plim_rendered {
     size_t marked_count;
 } plim_rendered;
 
-/* A compiled template. */
+/* A compiled template.  Rendering does not write it: several threads, each with a context of its own, may
+ * render one at once. */
 typedef struct plim_jinja plim_jinja;
 
 /* Compiles text[0 .. bytes); name is used in messages and copied.

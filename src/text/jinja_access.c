@@ -96,6 +96,9 @@ plim_status plim_jm_attr(plim_jm *m, plim_jv of, const plim_js *name, plim_jv *o
     if (of.kind == PLIM_JV_LOOP) TRY(loop_attribute(m, of, name, &found));
     if (of.kind == PLIM_JV_NAMESPACE) TRY(member(m, of, plim_jv_string(name), &found));
     if (of.kind == PLIM_JV_MACRO && plim_js_is(name, "name")) found = plim_jv_string(of.u.macro->node->name);
+    /* a key with two underscores is no attribute of Python's, most likely */
+    if (of.kind == PLIM_JV_DICT && name->bytes > 1 && !memcmp(name->text, "__", 2))
+        TRY(member(m, of, plim_jv_string(name), &found));
     if (!found.kind) TRY(method(m, of, name, &found));
     if (!found.kind && of.kind == PLIM_JV_DICT) TRY(member(m, of, plim_jv_string(name), &found));
     if (!found.kind) return no_attribute(m, of, name, out);
