@@ -105,7 +105,7 @@ static int run(plim_cli *cli, int argc, char **argv)
     plim_status st = evaluate(cli, argc, argv, &v, &code);
     if (st) code = plim_cli_failed(cli, st);
     plim_order_close(v.order);
-    plim_setup_close(&v.run);
+    plim_setup_close(cli, &v.run);
     return code;
 }
 

@@ -15,10 +15,8 @@ typedef struct test {
     plim_cli *cli;
     plim_memtest_ask ask;
     plim_spec spec;
-    plim_cards cards;
+    plim_run_machine device;
     plim_card card, measured;
-    plim_machine machine;
-    bool open; /* the machine */
     plim_memtest_config config;
     plim_memtest_result result;
     char path[PLIM_PATH_BYTES];
@@ -30,20 +28,14 @@ typedef struct test {
 /* ---- machine, budget, price -----------------------------------------------------------------------------
  */
 
-static plim_status find_card(test *t)
+/* Where nothing was said, a GPU if there is one and nothing speaks against it. */
+static plim_status settle_device(test *t)
 {
-    char path[4096];
-    const plim_card *card;
-    if (!plim_cli_share(path, sizeof path, "cards.json"))
-        return plim_fail(t->cli->ctx, PLIM_E_IO,
-                         "share/cards.json was not found; PLIMSOLL_SHARE can name the folder that holds it");
-    TRY(plim_cards_load(t->cli->ctx, path, &t->cards));
-    TRY(plim_cards_find(t->cli->ctx, &t->cards, t->ask.card, &card));
-    if (card->cards > 1)
-        return plim_fail(t->cli->ctx, PLIM_E_UNSUPPORTED, "%s is %d cards; a memory test runs on one",
-                         card->id, (int)card->cards);
-    t->card = *card;
-    return PLIM_OK;
+    plim_memtest_ask *a = &t->ask;
+    if (a->machine.named || a->machine.card) return PLIM_OK;
+    bool half = !a->act_given || a->act == PLIM_BF16;
+    a->machine.cuda = half && plim_machine_has_card(t->cli->ctx);
+    return plim_memtest_settle_device(t->cli->ctx, a);
 }
 
 /* The budget of a run in the machine's own memory: as given, as the card's, or as much as there is, with a
@@ -51,8 +43,8 @@ static plim_status find_card(test *t)
 static plim_status settle_budget(test *t, const plim_machine_memory *m)
 {
     char want[PLIM_NUMBER_BYTES], have[PLIM_NUMBER_BYTES], total[PLIM_NUMBER_BYTES], limit[64] = "no limit";
-    uint64_t budget = t->ask.budget_bytes;
-    if (t->ask.card) budget = (uint64_t)(t->card.memory_bytes - t->card.reserved_bytes);
+    uint64_t budget = t->ask.machine.budget_bytes;
+    if (t->ask.machine.card) budget = (uint64_t)(t->card.memory_bytes - t->card.reserved_bytes);
     if (!budget) budget = (uint64_t)((double)m->usable_bytes * PLIM_MEMTEST_FITS_SHARE);
     if (m->cgroup_limit_bytes != PLIM_NO_LIMIT)
         snprintf(limit, sizeof limit, "%s GiB", plim_format_bytes_gib(total, m->cgroup_limit_bytes));
@@ -74,33 +66,38 @@ static plim_status set_up_cpu(test *t)
     double usd_per_h = t->card.usd_per_h;
     TRY(plim_machine_memory_read(t->cli->ctx, "", &m));
     TRY(settle_budget(t, &m));
-    TRY(plim_machine_cpu(t->cli->ctx, (int)t->ask.threads, &t->machine));
-    t->open = true;
+    TRY(plim_run_machine_open(t->cli, &t->ask.machine, &t->ask.step, &t->device));
     plim_card cpu = {
         .id = "cpu", .name = "CPU", .cards = 1, .attention = PLIM_ATTENTION_CPU, .usd_per_h = usd_per_h};
     cpu.memory_bytes = t->card.memory_bytes;
     t->card = cpu;
     t->config.available_bytes = (int64_t)m.usable_bytes;
-    t->config.libraries = t->machine.libraries;
-    t->config.shared_memory = t->machine.shared_memory;
+    t->config.shared_memory = t->device.machine.shared_memory;
     return PLIM_OK;
 }
 
+/* A dry run with a named card needs none: it goes by the entry. */
 static plim_status set_up_cuda(test *t)
 {
-    const char *missing;
-    if (t->ask.dry_run || plim_card_runnable(&t->card, &missing)) return PLIM_OK;
-    return plim_fail(t->cli->ctx, PLIM_E_UNSUPPORTED,
-                     "--device cuda: %s; --dry-run or --device cpu would work", missing);
+    plim_machine_ask *a = &t->ask.machine;
+    if (a->deterministic && !(t->ask.step.pinned & PLIM_PIN_ATTENTION_KERNEL)) {
+        t->ask.step.pinned |= PLIM_PIN_ATTENTION_KERNEL;
+        t->ask.step.options.attention = PLIM_ATTENTION_OWN;
+    }
+    if (t->ask.dry_run && a->card) return PLIM_OK;
+    TRY(plim_run_machine_open(t->cli, a, &t->ask.step, &t->device));
+    t->card = t->device.card;
+    t->config.available_bytes = t->device.info.memory_bytes - t->device.taken_bytes;
+    return PLIM_OK;
 }
 
 static plim_status settle_price(test *t)
 {
     const plim_memtest_ask *a = &t->ask;
     t->config.max_usd = a->max_usd;
-    t->config.usd_per_h = a->usd_per_h >= 0 ? a->usd_per_h
-                          : a->card         ? t->card.usd_per_h
-                                            : PLIM_MEMTEST_UNKNOWN;
+    t->config.usd_per_h = a->usd_per_h >= 0                    ? a->usd_per_h
+                          : a->machine.card || a->machine.cuda ? t->card.usd_per_h
+                                                               : PLIM_MEMTEST_UNKNOWN;
     if (a->max_usd < 0 || t->config.usd_per_h >= 0) return PLIM_OK;
     return plim_fail(t->cli->ctx, PLIM_E_USAGE,
                      "--max-usd wants a price: --usd-per-h, or the card's with --card");
@@ -166,6 +163,8 @@ static void settle_config(test *t)
     g->card = &t->card;
     g->limits = plim_limits_defaults();
     g->limits.pinned = a->step.pinned;
+    if (t->device.open) g->libraries = t->device.machine.libraries;
+    if (a->machine.cuda && t->device.open) g->limits.host_bytes = plim_machine_host_bytes(t->cli);
     g->options = a->step.options;
     g->seq_tokens = a->seq_tokens;
     g->seq_count = a->seq_count;
@@ -199,7 +198,7 @@ static plim_status run_it(test *t)
         if (t->result.length[i].verdict != PLIM_NO) total += t->result.length[i].seq_tokens * t->config.steps;
     plim_progress_open(&t->weights, &t->cli->log, t->config.clock, "random weights", "million", 0, 0);
     plim_progress_open(&t->tokens, &t->cli->log, t->config.clock, "memory test", "tokens", 0, total);
-    plim_status st = plim_memtest_run(t->cli->ctx, &t->machine, &t->config, &t->result, t->planned);
+    plim_status st = plim_memtest_run(t->cli->ctx, &t->device.machine, &t->config, &t->result, t->planned);
     plim_progress_close(&t->weights);
     plim_progress_close(&t->tokens);
     return st;
@@ -226,13 +225,14 @@ static plim_status test_it(test *t)
     TRY(plim_spec_load(c, t->ask.model, &t->spec));
     t->config.libraries = "";
     t->config.available_bytes = PLIM_MEMTEST_UNKNOWN;
-    if (t->ask.card) TRY(find_card(t));
+    TRY(settle_device(t));
+    if (t->ask.machine.card) TRY(plim_machine_find_card(c, t->ask.machine.card, &t->device.cards, &t->card));
+    TRY(t->ask.machine.cuda ? set_up_cuda(t) : set_up_cpu(t));
     TRY(settle_price(t));
-    TRY(t->ask.cuda ? set_up_cuda(t) : set_up_cpu(t));
     if (!t->ask.dry_run) TRY(settle_path(t));
     settle_config(t);
-    TRY(plim_memtest_prepare(c, t->open ? &t->machine : NULL, &t->config, &t->measured, &t->result,
-                             &t->planned));
+    TRY(plim_memtest_prepare(c, t->config.shared_memory ? &t->device.machine : NULL, &t->config, &t->measured,
+                             &t->result, &t->planned));
     plim_memtest_print_forecast(t->cli, &t->config, &t->result, t->planned);
     TRY(check_price(t));
     if (t->ask.dry_run) return PLIM_OK;
@@ -249,8 +249,7 @@ static int run(plim_cli *cli, int argc, char **argv)
     plim_status st = plim_run_ranged(cli, plim_memtest_arguments(cli, argc, argv, &t.ask, &code), &code);
     if (!st && code >= 0) return code;
     if (!st) st = test_it(&t);
-    plim_machine_close(&t.machine);
-    plim_cards_close(cli->ctx, &t.cards);
+    plim_run_machine_close(cli, &t.device);
     return st ? plim_cli_failed(cli, st) : PLIM_EXIT_DONE;
 }
 
@@ -263,11 +262,14 @@ const plim_cli_command plim_command_memtest = {
     "before it is tried.  fits: within 92 % of the budget; tight: within it; no: beyond it.\n"
     "Options of the step that are not given are chosen for the budget, length by length; on the CPU layer\n"
     "inputs stay where they are (device), for there is one memory.\n"
+    "On a GPU measured is what is taken of the whole device, context and other programs included; the\n"
+    "first step of the shortest length is its warm-up.\n"
     "Exit codes: 0 at least one length fitted and nothing failed, 1 a step or a file failed, 2 not\n"
     "understood, 3 the first length does not fit, or --budget or --max-usd is passed.",
     plim_memtest_options,
     "  plimsoll memtest config.json --sweep 256,512,1k                     on this machine\n"
     "  plimsoll memtest config.json --sweep 1k,2k --budget 2GiB --dry-run  what it would do, and how long\n"
-    "  plimsoll memtest config.json --card h200-141 --sweep 16k,48k --dry-run --max-usd 5\n",
+    "  plimsoll memtest config.json --card h200-141 --sweep 16k,48k --dry-run --max-usd 5\n"
+    "  plimsoll memtest config.json --device cuda --card h100-80 --sweep 16k,32k   an 80 GB verdict\n",
     run,
 };

@@ -7,11 +7,14 @@
 
 #define OWN_OPTIONS(X)                                                                                       \
     X(SWEEP, "sweep", "LIST", "lengths in tokens, tried in ascending order: 16k,48k (needed)")               \
-    X(DEVICE, "device", "NAME", "cpu (default), or cuda (default with --card)")                              \
+    X(DEVICE, "device", "NAME",                                                                              \
+      "cpu, cuda or cuda:N; default: cuda with --card or where a\nGPU is found, else cpu")                   \
+    X(DETERMINISTIC, "deterministic", NULL, "on a GPU: the same bits every run (plimsoll's own attention)")  \
     X(BUDGET, "budget", "BYTES",                                                                             \
       "memory that may be used (2GiB); default: 92 % of what the\nmachine and its cgroups leave, or the "    \
       "card's memory")                                                                                       \
-    X(CARD, "card", "NAME", "a card: its memory is the budget, its price the price")                         \
+    X(CARD, "card", "NAME",                                                                                  \
+      "a card: its memory is the budget, its price the price;\nit may be smaller than the one there is")     \
     X(STEPS, "steps", "N", "optimiser steps a length (3)")                                                   \
     X(OUT, "out", "DIR|FILE",                                                                                \
       "where the result goes; default: here, as\nmemtest_<model>_<card>_<UTC time>.json")                    \
@@ -44,7 +47,7 @@ const plim_cli_option plim_memtest_options[] = {
 #define MAX_THREADS 128
 
 typedef struct given {
-    const char *sweep, *device;
+    const char *sweep;
 } given;
 
 /* Ascending, each once. */
@@ -68,8 +71,8 @@ static plim_status read_sweep(plim_ctx *c, const char *list, plim_memtest_ask *a
 
 static plim_status read_budget(plim_ctx *c, const char *value, plim_memtest_ask *a)
 {
-    TRY(plim_parse_bytes(c, "--budget", value, &a->budget_bytes));
-    return a->budget_bytes ? PLIM_OK : plim_cli_misread(c, "budget", value, "2GiB");
+    TRY(plim_parse_bytes(c, "--budget", value, &a->machine.budget_bytes));
+    return a->machine.budget_bytes ? PLIM_OK : plim_cli_misread(c, "budget", value, "2GiB");
 }
 
 static plim_status read_dtype(plim_ctx *c, const char *value, plim_memtest_ask *a)
@@ -77,6 +80,7 @@ static plim_status read_dtype(plim_ctx *c, const char *value, plim_memtest_ask *
     bool half;
     TRY(plim_cli_read_word(c, "dtype", value, "bf16", "f32", &half));
     a->act = half ? PLIM_BF16 : PLIM_F32;
+    a->act_given = true;
     return PLIM_OK;
 }
 
@@ -85,9 +89,10 @@ static plim_status read_option(plim_ctx *c, int option, const char *value, plim_
     bool taken;
     switch (option) {
     case OPTION_SWEEP: g->sweep = value; return PLIM_OK;
-    case OPTION_DEVICE: g->device = value; return PLIM_OK;
+    case OPTION_DEVICE: return plim_machine_read_device(c, value, &a->machine);
+    case OPTION_DETERMINISTIC: a->machine.deterministic = true; return PLIM_OK;
     case OPTION_BUDGET: return read_budget(c, value, a);
-    case OPTION_CARD: a->card = value; return PLIM_OK;
+    case OPTION_CARD: a->machine.card = value; return PLIM_OK;
     case OPTION_STEPS: return plim_parse_int(c, "--steps", value, 1, PLIM_MEMTEST_MAX_STEPS, &a->steps);
     case OPTION_OUT: a->out = value; return PLIM_OK;
     case OPTION_DRY_RUN: a->dry_run = true; return PLIM_OK;
@@ -95,7 +100,7 @@ static plim_status read_option(plim_ctx *c, int option, const char *value, plim_
     case OPTION_USD: return plim_parse_double(c, "--usd-per-h", value, 0, 100000, &a->usd_per_h);
     case OPTION_DTYPE: return read_dtype(c, value, a);
     case OPTION_SEED: return plim_parse_int(c, "--seed", value, 0, INT64_MAX, &a->seed);
-    case OPTION_THREADS: return plim_parse_int(c, "--threads", value, 1, MAX_THREADS, &a->threads);
+    case OPTION_THREADS: return plim_parse_int(c, "--threads", value, 1, MAX_THREADS, &a->machine.threads);
     case OPTION_JSON: a->json = true; return PLIM_OK;
     default: return plim_step_option_read(c, plim_memtest_options[option].name, value, &a->step, &taken);
     }
@@ -109,17 +114,20 @@ static plim_status settle(plim_ctx *c, const given *g, plim_memtest_ask *a)
     if (!g->sweep)
         return plim_fail(c, PLIM_E_USAGE, "plimsoll memtest wants --sweep LIST, such as --sweep 16k,48k");
     TRY(read_sweep(c, g->sweep, a));
-    a->cuda = a->card != NULL;
-    if (g->device) TRY(plim_cli_read_word(c, "device", g->device, "cuda", "cpu", &a->cuda));
-    if (a->cuda && !a->card)
-        return plim_fail(c, PLIM_E_USAGE, "--device cuda wants --card NAME; plimsoll plan lists them");
-    if (a->cuda && a->act != PLIM_BF16) return plim_cli_misread(c, "dtype", "f32", "bf16, or --device cpu,");
-    if (a->card && a->budget_bytes)
+    if (a->machine.card && a->machine.budget_bytes)
         return plim_fail(c, PLIM_E_USAGE, "--budget and --card both name the memory; one of them would work");
-    if (!a->cuda && a->step.pinned & PLIM_PIN_ATTENTION_KERNEL)
-        return plim_fail(c, PLIM_E_USAGE, "--attention is for cards; the CPU has one kernel");
+    if (!a->machine.named) a->machine.cuda = a->machine.card != NULL;
     TRY(plim_step_ask_settle(c, &a->step));
-    if (!a->cuda) plim_step_on_cpu(&a->step, a->act);
+    return a->machine.named || a->machine.card ? plim_memtest_settle_device(c, a) : PLIM_OK;
+}
+
+plim_status plim_memtest_settle_device(plim_ctx *c, plim_memtest_ask *a)
+{
+    if (a->machine.cuda && a->act != PLIM_BF16)
+        return plim_cli_misread(c, "dtype", "f32", "bf16, or --device cpu,");
+    if (!a->machine.cuda && a->step.pinned & PLIM_PIN_ATTENTION_KERNEL)
+        return plim_fail(c, PLIM_E_USAGE, "--attention is for cards; the CPU has one kernel");
+    if (!a->machine.cuda) plim_step_on_cpu(&a->step, a->act);
     return PLIM_OK;
 }
 

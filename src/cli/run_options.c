@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/machine_memory.h"
 #include "base/progress.h"
 #include "base/units.h"
 
@@ -17,27 +16,19 @@ plim_run_ask plim_run_ask_defaults(void)
 
 /* ---- options --------------------------------------------------------------------------------------- */
 
-static plim_status read_device(plim_ctx *c, const char *value)
-{
-    if (!strcmp(value, "cpu")) return PLIM_OK;
-    if (!strcmp(value, "cuda"))
-        return plim_fail(c, PLIM_E_UNSUPPORTED,
-                         "--device cuda: this plimsoll does not train on a GPU yet; --device cpu works");
-    return plim_cli_misread(c, "device", value, "cpu");
-}
-
 static plim_status read_dtype(plim_ctx *c, const char *value, plim_run_ask *a)
 {
     bool bf16;
     TRY(plim_cli_read_word(c, "dtype", value, "bf16", "f32", &bf16));
     a->act = bf16 ? PLIM_BF16 : PLIM_F32;
+    a->act_given = true;
     return PLIM_OK;
 }
 
 static plim_status read_budget(plim_ctx *c, const char *value, plim_run_ask *a)
 {
-    TRY(plim_parse_bytes(c, "--budget", value, &a->budget_bytes));
-    return a->budget_bytes > 0 ? PLIM_OK : plim_cli_misread(c, "budget", value, "8GiB");
+    TRY(plim_parse_bytes(c, "--budget", value, &a->machine.budget_bytes));
+    return a->machine.budget_bytes > 0 ? PLIM_OK : plim_cli_misread(c, "budget", value, "8GiB");
 }
 
 plim_status plim_run_option_read(plim_ctx *c, const char *name, const char *value, plim_run_ask *a,
@@ -59,13 +50,15 @@ plim_status plim_run_option_read(plim_ctx *c, const char *name, const char *valu
     *taken = true;
     switch (option) {
     case RUN_DATA: a->data = value; return PLIM_OK;
-    case RUN_DEVICE: return read_device(c, value);
+    case RUN_DEVICE: return plim_machine_read_device(c, value, &a->machine);
+    case RUN_CARD: a->machine.card = value; return PLIM_OK;
+    case RUN_DETERMINISTIC: a->machine.deterministic = true; return PLIM_OK;
     case RUN_DTYPE: return read_dtype(c, value, a);
     case RUN_RANDOM: a->random_weights = true; return PLIM_OK;
     case RUN_ADAPTER: a->adapter = value; return PLIM_OK;
     case RUN_SEQ: return plim_cli_read_count(c, "--seq", value, &a->seq_tokens);
     case RUN_SEED: return plim_parse_int(c, "--seed", value, 0, INT64_MAX, &a->seed);
-    case RUN_THREADS: return plim_parse_int(c, "--threads", value, 1, MAX_THREADS, &a->threads);
+    case RUN_THREADS: return plim_parse_int(c, "--threads", value, 1, MAX_THREADS, &a->machine.threads);
     case RUN_BUDGET: return read_budget(c, value, a);
     case RUN_JSON: a->json = true; return PLIM_OK;
     default: return plim_step_option_read(c, name, value, &a->step, taken);
@@ -106,7 +99,18 @@ plim_status plim_run_ask_settle(plim_ctx *c, const char *command, plim_run_ask *
                          : a->step.targets ? "targets"
                                            : "lora-dropout");
     TRY(plim_step_ask_settle(c, &a->step));
-    plim_step_on_cpu(&a->step, a->act);
+    if (!a->machine.cuda) {
+        if (a->machine.card || a->step.pinned & PLIM_PIN_ATTENTION_KERNEL)
+            return plim_fail(c, PLIM_E_USAGE, "--%s is for GPUs; --device cuda would work",
+                             a->machine.card ? "card" : "attention");
+        plim_step_on_cpu(&a->step, a->act);
+        return PLIM_OK;
+    }
+    if (a->act_given && a->act != PLIM_BF16)
+        return plim_cli_misread(c, "dtype", "f32", "bf16, or --device cpu,");
+    if (a->machine.card && a->machine.budget_bytes)
+        return plim_fail(c, PLIM_E_USAGE, "--budget and --card both name the memory; one of them would work");
+    a->act = a->step.options.act = PLIM_BF16;
     return PLIM_OK;
 }
 
@@ -147,17 +151,12 @@ static void say_memory(plim_cli *cli, const plim_footprint *f, size_t total_byte
 /* What the step may take; where the machine's own state cannot be read, --budget alone limits it. */
 static size_t limit_of(plim_cli *cli, const plim_run_ask *a)
 {
-    plim_machine_memory memory;
-    if (a->budget_bytes) return a->budget_bytes;
-    if (plim_machine_memory_read(cli->ctx, "", &memory)) {
-        plim_log_write(&cli->log, PLIM_LOG_WARN, "free memory is not known: %s", plim_ctx_message(cli->ctx));
-        plim_ctx_clear(cli->ctx);
-        return SIZE_MAX;
-    }
-    return memory.usable_bytes > SIZE_MAX ? SIZE_MAX : (size_t)memory.usable_bytes;
+    if (a->machine.budget_bytes) return a->machine.budget_bytes;
+    int64_t bytes = plim_machine_host_bytes(cli);
+    return bytes ? (size_t)bytes : SIZE_MAX;
 }
 
-plim_status plim_setup_plan(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
+static plim_status plan_cpu(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
 {
     plim_footprint f;
     char need[PLIM_NUMBER_BYTES], have[PLIM_NUMBER_BYTES];
@@ -174,7 +173,66 @@ plim_status plim_setup_plan(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
         cli->ctx, PLIM_E_NOFIT,
         "a step of %lld tokens takes %s bytes; %s %s.  A smaller --seq, --tile or --loss-rows takes "
         "less; --dtype bf16 about half",
-        (long long)o.seq_tokens, need, a->budget_bytes ? "--budget allows" : "this machine has free:", have);
+        (long long)o.seq_tokens, need,
+        a->machine.budget_bytes ? "--budget allows" : "this machine has free:", have);
+}
+
+/* The options not named, for the memory of the card and of its host. */
+static plim_status choose(plim_cli *cli, const plim_run_ask *a, const plim_setup *r, plim_choice *out)
+{
+    plim_planner *p = NULL;
+    plim_limits limits = plim_limits_defaults();
+    plim_options o = r->options;
+    o.lora_targets = plim_model_targets(&r->spec, o.lora_targets);
+    limits.pinned = a->step.pinned;
+    limits.host_bytes = plim_machine_host_bytes(cli);
+    TRY(plim_planner_open(cli->ctx, &r->spec, &p));
+    plim_status st = plim_choose(p, &r->device.card, &o, &limits, out);
+    plim_planner_close(p);
+    return st;
+}
+
+static plim_status refuse(plim_cli *cli, const plim_choice *x)
+{
+    char need[PLIM_NUMBER_BYTES], have[PLIM_NUMBER_BYTES], tokens[PLIM_NUMBER_BYTES];
+    bool host = x->shortage == PLIM_SHORT_OF_HOST;
+    const plim_usage *peak = host ? &x->footprint.host_peak : &x->footprint.device_peak;
+    return plim_fail(
+        cli->ctx, PLIM_E_NOFIT,
+        "a step of %s tokens takes %s GiB of %s; %s GiB may be used.  A smaller --seq takes less; "
+        "plimsoll plan shows what fits which card",
+        plim_format_count(tokens, x->options.seq_tokens), plim_format_bytes_gib(need, peak->total_bytes),
+        host ? "the host" : x->card->id,
+        plim_format_bytes_gib(have, host ? x->host_budget_bytes : x->budget_bytes));
+}
+
+static plim_status plan_card(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
+{
+    plim_choice x;
+    plim_footprint f;
+    TRY(choose(cli, a, r, &x));
+    if (x.verdict == PLIM_NO) return refuse(cli, &x);
+    r->options = x.options;
+    say_memory(cli, &x.footprint, x.footprint.device_peak.total_bytes + x.footprint.host_peak.total_bytes);
+    plim_log_write(&cli->log, PLIM_LOG_INFO,
+                   "%lld layer inputs on the host, %lld layers kept, attention output %s, tiles of %lld",
+                   (long long)x.options.host_checkpoints, (long long)x.options.kept_layers,
+                   x.options.keep_attention_output ? "kept" : "made again", (long long)x.options.tile_tokens);
+    if (x.verdict == PLIM_TIGHT)
+        plim_log_write(&cli->log, PLIM_LOG_WARN, "it fits the card without the usual margin");
+    /* The arenas alone: the context is the driver's. */
+    plim_options o = x.options;
+    o.context_bytes = 0;
+    TRY(plim_footprint_of(cli->ctx, &r->spec, &o, 1, &f, NULL, NULL));
+    r->planned_bytes = f.device_peak.total_bytes + f.host_peak.total_bytes;
+    return PLIM_OK;
+}
+
+plim_status plim_setup_plan(plim_cli *cli, const plim_run_ask *a, plim_setup *r)
+{
+    if (!a->machine.cuda) TRY(plan_cpu(cli, a, r));
+    TRY(plim_run_machine_open(cli, &a->machine, &a->step, &r->device));
+    return a->machine.cuda ? plan_card(cli, a, r) : PLIM_OK;
 }
 
 static void show(void *user, int64_t done, int64_t total)
@@ -195,9 +253,8 @@ plim_status plim_setup_open(plim_cli *cli, const plim_run_ask *a, plim_session_c
     g.options = r->options;
     g.progress = show;
     g.progress_user = &progress;
-    TRY(plim_machine_cpu(cli->ctx, (int)a->threads, &r->machine));
     plim_progress_open(&progress, &cli->log, plim_clock_monotonic(), "loading weights", "million", 0, 0);
-    plim_status st = plim_session_open(cli->ctx, &r->machine, &g, &r->session);
+    plim_status st = plim_session_open(cli->ctx, &r->device.machine, &g, &r->session);
     plim_progress_close(&progress);
     if (st) return st;
     plim_memory *m = &r->session->training.engine->memory;
@@ -208,10 +265,18 @@ plim_status plim_setup_open(plim_cli *cli, const plim_run_ask *a, plim_session_c
     return PLIM_OK;
 }
 
-void plim_setup_close(plim_setup *r)
+size_t plim_setup_device_bytes(const plim_setup *r)
+{
+    const plim_machine *m = &r->device.machine;
+    size_t free_bytes, total_bytes;
+    if (!m->memory_info || m->memory_info(m->device, &free_bytes, &total_bytes)) return 0;
+    return total_bytes - free_bytes;
+}
+
+void plim_setup_close(plim_cli *cli, plim_setup *r)
 {
     plim_session_close(r->session);
-    plim_machine_close(&r->machine);
+    plim_run_machine_close(cli, &r->device);
     plim_samples_close(&r->samples);
     *r = (plim_setup){0};
 }

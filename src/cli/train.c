@@ -93,6 +93,7 @@ typedef struct trainer {
     plim_order *order, *validation;
     plim_loop_end end;
     int64_t steps;
+    size_t device_bytes;
     char adapter[4096 + 16];
 } trainer;
 
@@ -168,8 +169,10 @@ static plim_status print_json(plim_cli *cli, const trainer *t)
                   last->result.learning_rate, "planned_bytes", (json_int_t)t->run.planned_bytes, "peak_bytes",
                   (json_int_t)t->run.peak_bytes, "seed", (json_int_t)t->ask.run.seed);
     bool failed = !root;
+    if (root && t->device_bytes)
+        failed = json_object_set_new(root, "device_bytes", json_integer((json_int_t)t->device_bytes)) != 0;
     if (root && last->validated)
-        failed = json_object_set_new(root, "validation_loss", json_real(last->validation.loss)) != 0;
+        failed |= json_object_set_new(root, "validation_loss", json_real(last->validation.loss)) != 0;
     failed = failed || json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0;
     json_decref(root);
     if (failed)
@@ -194,6 +197,7 @@ static plim_status train(plim_cli *cli, int argc, char **argv, trainer *t, int *
         &t->run));
     TRY(plim_loop_make_out(cli->ctx, t->ask.out));
     TRY(run_loop(cli, t));
+    t->device_bytes = plim_setup_device_bytes(&t->run);
     if (t->end.stopped) {
         plim_log_write(&cli->log, PLIM_LOG_ERROR,
                        "stopped after step %lld of %lld, saved as %s/checkpoint-%lld",
@@ -217,7 +221,7 @@ static int run(plim_cli *cli, int argc, char **argv)
     plim_order_close(t.order);
     plim_order_close(t.validation);
     plim_samples_close(&t.validation_samples);
-    plim_setup_close(&t.run);
+    plim_setup_close(cli, &t.run);
     return code;
 }
 

@@ -322,7 +322,8 @@ static plim_status read_length(const plim_json *j, const json_t *obj, const char
     l->expected_step_s = l->setup_s = l->evaluation_s = l->tokens_per_s = PLIM_MEMTEST_UNKNOWN;
     TRY(only_keys(j, obj, path,
                   "seq_tokens verdict options planned_peak_bytes planned_peak_gib measured_peak_bytes "
-                  "measured_peak_gib process_peak_bytes process_peak_gib process_before_bytes "
+                  "measured_peak_gib arena_peak_bytes arena_peak_gib process_peak_bytes process_peak_gib "
+                  "process_before_bytes "
                   "process_before_gib process_peak_reset host_peak_bytes host_peak_gib components_bytes "
                   "expected_step_seconds setup_seconds step_seconds evaluation_seconds tokens_per_s loss "
                   "evaluation_loss error"));
@@ -332,6 +333,7 @@ static plim_status read_length(const plim_json *j, const json_t *obj, const char
     TRY(read_options(j, obj, path, r, l));
     TRY(amount(j, obj, path, "planned_peak", false, &l->planned_peak_bytes));
     TRY(amount(j, obj, path, "measured_peak", true, &l->measured_peak_bytes));
+    TRY(amount(j, obj, path, "arena_peak", true, &l->arena_peak_bytes));
     TRY(amount(j, obj, path, "process_peak", true, &l->process_peak_bytes));
     TRY(amount(j, obj, path, "process_before", true, &l->process_before_bytes));
     TRY(plim_json_bool(j, obj, path, "process_peak_reset", &l->process_peak_reset));

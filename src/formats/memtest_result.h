@@ -16,10 +16,12 @@ typedef struct plim_memtest_length {
     plim_options options;                          /* as the step runs */
     int64_t planned_peak_bytes, host_peak_bytes;   /* the dry walk's: on the device, on the host */
     int64_t component_bytes[PLIM_COMPONENT_COUNT]; /* of the planned peak */
-    int64_t measured_peak_bytes;                   /* the arena's highest point */
-    int64_t process_before_bytes;                  /* resident, before the length */
-    int64_t process_peak_bytes;                    /* resident, highest */
-    bool process_peak_reset; /* the peak is this length's own; else of the process's whole life */
+    int64_t measured_peak_bytes;  /* highest seen: of the whole card, context and others included; on the CPU
+                                   * of the arena */
+    int64_t arena_peak_bytes;     /* the arena's highest point */
+    int64_t process_before_bytes; /* resident, before the length */
+    int64_t process_peak_bytes;   /* resident, highest */
+    bool process_peak_reset;      /* the peak is this length's own; else of the process's whole life */
     double expected_step_s;
     double setup_s, evaluation_s;
     int64_t steps; /* taken */

@@ -196,6 +196,7 @@ static void put_length(writer *w, const plim_memtest_length *l)
     put_options(w, &l->options);
     put_bytes(w, "planned_peak", l->planned_peak_bytes);
     put_bytes(w, "measured_peak", l->measured_peak_bytes);
+    put_bytes(w, "arena_peak", l->arena_peak_bytes);
     put_bytes(w, "process_peak", l->process_peak_bytes);
     put_bytes(w, "process_before", l->process_before_bytes);
     put_bool(w, "process_peak_reset", l->process_peak_reset);

@@ -21,6 +21,7 @@ typedef struct plim_machine {
     void (*close)(plim_device *d);
     const char *libraries; /* whose code runs, with versions: for the record of a run */
     const char *attention; /* the attention engine in use, and why; NULL: there is one only */
+    plim_attention_kernel attention_kernel; /* that engine, as the layout must know it */
     bool shared_memory;    /* device and host memory are the same */
 } plim_machine;
 

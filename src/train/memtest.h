@@ -60,16 +60,17 @@ plim_status plim_memtest_begin(plim_ctx *c, const plim_memtest_config *g, plim_m
 plim_status plim_memtest_plan(plim_ctx *c, const plim_memtest_config *g, plim_memtest_result *r,
                               int64_t *planned);
 
-/* The rates of m into *measured, a copy of g->card that g->card is set to (NULL: g's card and its rates
- * hold), then plim_memtest_plan.  What fails here is in the file too, unless it is PLIM_E_USAGE. */
+/* The rates of m into *measured, a copy of g->card that g->card is set to (m NULL: g's card and its rates
+ * hold, as for a card whose entry has them), then plim_memtest_plan.  What fails here is in the file too,
+ * unless it is PLIM_E_USAGE. */
 plim_status plim_memtest_prepare(plim_ctx *c, const plim_machine *m, plim_memtest_config *g,
                                  plim_card *measured, plim_memtest_result *r, int64_t *planned);
 
-/* Runs what was planned: plim_memtest_plan with the same g came before.  The result is in r, and in the file
- * after every length, whatever is returned.
- * Returns PLIM_OK when at least one length fitted and none failed; PLIM_E_NOFIT when the first length passes
- * the budget, or the next one max_usd; else what failed: PLIM_E_OOM_HOST, PLIM_E_OOM_DEVICE, PLIM_E_NUMERIC,
- * PLIM_E_IO. */
+/* Runs what was planned: plim_memtest_plan with the same g came before.  The first step of the shortest
+ * length is the warm-up of a card: every kernel of a step loads there, and the peaks that follow hold them.
+ * The result is in r, and in the file after every length, whatever is returned. Returns PLIM_OK when at least
+ * one length fitted and none failed; PLIM_E_NOFIT when the first length passes the budget, or the next one
+ * max_usd; else what failed: PLIM_E_OOM_HOST, PLIM_E_OOM_DEVICE, PLIM_E_NUMERIC, PLIM_E_IO. */
 plim_status plim_memtest_run(plim_ctx *c, const plim_machine *m, const plim_memtest_config *g,
                              plim_memtest_result *r, int64_t planned);
 

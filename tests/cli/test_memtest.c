@@ -7,7 +7,10 @@
 #include "formats/memtest_result.h"
 
 #define TINY PLIM_TEST_DATA "/models/qwen3_5-tiny/config.json"
-#define RUN  "SOURCE_DATE_EPOCH=1764612000 " PLIM_PROGRAM " memtest " TINY " --rank 2 --threads 1 "
+/* No plug-in is there: a test of the CPU stays one on a machine with a GPU. */
+#define RUN                                                                                                  \
+    "PLIMSOLL_CUDA=/nowhere/none.so SOURCE_DATE_EPOCH=1764612000 " PLIM_PROGRAM " memtest " TINY             \
+    " --rank 2 --threads 1 "
 
 static plim_memtest_result result;
 
@@ -84,8 +87,9 @@ TEST(exit_codes)
         {"--budget 256MiB", 2, "--sweep"},
         {"--sweep 32,many", 2, "many"},
         {"--sweep 1 --budget 256MiB", 2, "two tokens"},
-        {"--sweep 32 --device tpu", 2, "cuda or cpu"},
-        {"--sweep 32 --device cuda", 2, "--card"},
+        {"--sweep 32 --device tpu", 2, "cpu, cuda or cuda:0"},
+        {"--sweep 32 --device cuda", 1, "--device cpu works"},
+        {"--sweep 32 --device cuda --dtype f32", 2, "bf16"},
         {"--sweep 32 --card h200-141 --budget 1GiB", 2, "one of them"},
         {"--sweep 32 --steps 0", 2, "--steps"},
         {"--sweep 32 --attention own", 2, "--attention"},

@@ -28,7 +28,7 @@ TEST(mistakes_of_the_command_line)
         {TINY " --out o", {"wants --data FILE"}},
         {TINY " other --out o --data d", {"one MODEL at a time", "'other'"}},
         {TINY " --oot x", {"unknown option --oot", "--out"}},
-        {TINY " --device tpu", {"--device tpu", "cpu would work"}},
+        {TINY " --device tpu", {"--device tpu", "cpu, cuda or cuda:0 would work"}},
         {TINY " --dtype f16", {"--dtype f16", "bf16 or f32"}},
         {TINY " --steps 0", {"--steps 0", "1 to"}},
         {TINY " --epochs 0", {"--epochs", "1 to"}},
@@ -67,8 +67,10 @@ TEST(what_cannot_be_done_is_said_before_anything_is_written)
     UNUSED_STATE;
     begin("cli-train-refused");
     const char *out = test_path(folder, "out");
-    CHECK_RUN(1, command_of(TRAIN TINY " --data %s --out %s --device cuda", data, out), "--device cuda",
-              "--device cpu works");
+    CHECK_RUN(1,
+              command_of("PLIMSOLL_CUDA=/nowhere/none.so " TRAIN TINY " --data %s --out %s --device cuda",
+                         data, out),
+              "CUDA plug-in", "--device cpu works");
     CHECK_RUN(1, command_of(TRAIN TINY " --data %s/none --out %s", folder, out), "none");
     CHECK_RUN(1, command_of(TRAIN TINY " --data %s --out %s --seq 29", data, out), "document 0",
               "chat.jsonl:1", "30 tokens", "--seq allows 29");

@@ -18,6 +18,7 @@ static void put_length(int64_t i, int64_t tokens, plim_verdict verdict)
                                .planned_peak_bytes = 3000000001 + i,
                                .host_peak_bytes = 12345,
                                .measured_peak_bytes = verdict == PLIM_NO ? -1 : 3000000001 + i,
+                               .arena_peak_bytes = verdict == PLIM_NO ? -1 : 2900000001 + i,
                                .process_before_bytes = -1,
                                .process_peak_bytes = verdict == PLIM_NO ? -1 : 4000000000,
                                .process_peak_reset = true,

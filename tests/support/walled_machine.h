@@ -3,9 +3,8 @@
 #ifndef PLIM_TESTS_WALLED_MACHINE_H
 #define PLIM_TESTS_WALLED_MACHINE_H
 
-#include "support/test.h"
-
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/context.h"
@@ -19,7 +18,7 @@ static struct walled_block {
     size_t bytes;
 } walled_blocks[WALLED_BLOCKS];
 static plim_machine walled_cpu;
-static size_t walled_used, walled_total;
+static size_t walled_used, walled_total; /* bytes of the device */
 
 static inline void walled_protect(int how)
 {
@@ -102,6 +101,27 @@ static inline void walled_free(plim_device *d, void *p)
     }
 }
 
+/* As pinned memory: whole pages, untouched until they are used. */
+static inline plim_status walled_pin(plim_device *d, size_t bytes, void **out)
+{
+    (void)d;
+    bytes = (bytes + 4095) / 4096 * 4096 + 4096;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) abort();
+    memcpy(p, &bytes, sizeof bytes);
+    *out = p + 4096;
+    return PLIM_OK;
+}
+
+static inline void walled_unpin(plim_device *d, void *p)
+{
+    size_t bytes;
+    (void)d;
+    if (!p) return;
+    memcpy(&bytes, (char *)p - 4096, sizeof bytes);
+    munmap((char *)p - 4096, bytes);
+}
+
 static inline plim_status walled_info(plim_device *d, size_t *free_bytes, size_t *total_bytes)
 {
     (void)d;
@@ -117,19 +137,22 @@ static inline void walled_close(plim_device *d)
 }
 
 /* total_bytes: what memory_info says the device has. */
-static inline void walled_open(plim_ctx *c, size_t total_bytes, plim_machine *out)
+static inline plim_status walled_open(plim_ctx *c, size_t total_bytes, plim_machine *out)
 {
-    CHECK_OK(c, plim_machine_cpu(c, 2, &walled_cpu));
+    TRY(plim_machine_cpu(c, 2, &walled_cpu));
     plim_machine m = walled_cpu;
     walled_total = total_bytes;
     m.name = "walled";
     m.ops = &walled_ops;
     m.alloc_device = walled_alloc;
     m.free_device = walled_free;
+    m.alloc_host = walled_pin;
+    m.free_host = walled_unpin;
     m.memory_info = walled_info;
     m.close = walled_close;
     m.shared_memory = false;
     *out = m;
+    return PLIM_OK;
 }
 
 #endif

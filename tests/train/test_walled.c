@@ -1,5 +1,6 @@
 /* A device whose memory the host cannot touch: what is loaded, trained, evaluated and saved there is, bit for
  * bit, what it is where the two share memory. */
+#include "support/test.h"
 #include "support/walled_machine.h"
 
 #include "model/tensor_map.h"
@@ -134,7 +135,7 @@ static void compare(plim_ctx *c, plim_session_config g, const char *name)
     snprintf(folder, sizeof folder, "walled-%s-a", name);
     outcome a = run(c, &cpu, &g, test_folder(folder));
     plim_machine_close(&cpu);
-    walled_open(c, (size_t)1 << 30, &walled);
+    CHECK_OK(c, walled_open(c, (size_t)1 << 30, &walled));
     snprintf(folder, sizeof folder, "walled-%s-b", name);
     outcome b = run(c, &walled, &g, test_folder(folder));
     plim_machine_close(&walled);
@@ -197,7 +198,7 @@ TEST(staging_that_holds_no_row_is_refused)
     plim_session *s;
     plim_session_config g = config_of(MODEL("qwen3_5-tiny"), PLIM_BF16);
     g.options.staging_bytes = 64;
-    walled_open(c, (size_t)1 << 30, &walled);
+    CHECK_OK(c, walled_open(c, (size_t)1 << 30, &walled));
     CHECK_FAILS(c, PLIM_E_RANGE, plim_session_open(c, &walled, &g, &s), "half the staging");
     assert_int_equal(walled_used, 0);
     plim_machine_close(&walled);

@@ -42,6 +42,7 @@ plim_status plim_machine_cpu(plim_ctx *c, int threads, plim_machine *out)
                           .free_host = give,
                           .close = plim_cpu_close,
                           .libraries = openblas_get_config(),
+                          .attention_kernel = PLIM_ATTENTION_CPU,
                           .shared_memory = true};
     return PLIM_OK;
 }

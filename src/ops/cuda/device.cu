@@ -69,6 +69,12 @@ static void free_host(plim_device *d, void *p)
     plim_cuda_unpin(d, p);
 }
 
+static plim_status memory_info(plim_device *d, size_t *free_bytes, size_t *total_bytes)
+{
+    CUDA_TRY(d, cudaMemGetInfo(free_bytes, total_bytes), "reading the card's free memory");
+    return PLIM_OK;
+}
+
 static void set_workspace(plim_device *d, void *p, size_t bytes)
 {
     d->gemm_workspace = p;
@@ -170,7 +176,10 @@ plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_mach
     m.free_host = free_host;
     m.set_workspace = set_workspace;
     m.close = close_device;
+    m.memory_info = memory_info;
     m.libraries = d->libraries_text;
+    m.attention = plim_cuda_attention_name ? plim_cuda_attention_name(d) : NULL;
+    m.attention_kernel = d->cudnn ? PLIM_ATTENTION_CUDNN : PLIM_ATTENTION_OWN;
     *out = m;
     return PLIM_OK;
 }
