@@ -70,8 +70,8 @@ plim_status plim_machine_find_card(plim_ctx *c, const char *name, plim_cards *ca
     return PLIM_OK;
 }
 
-/* The entry of the same capability whose memory is nearest. */
-static plim_status find_alike(plim_ctx *c, const plim_cuda_info *info, plim_cards *cards, plim_card *out)
+/* The nearest memory among those of the same capability. */
+plim_status plim_machine_like(plim_ctx *c, const plim_cuda_info *info, plim_cards *cards, plim_card *out)
 {
     const plim_card *best = NULL;
     int64_t nearest = (int64_t)(ALIKE_SHARE * (double)info->memory_bytes);
@@ -150,7 +150,7 @@ static plim_status open_card(plim_cli *cli, const plim_machine_ask *a, const pli
     TRY(plim_cuda_plugin_open(c, &m->plugin));
     TRY(m->plugin.describe(c, a->ordinal, &m->info));
     if (a->card) TRY(plim_machine_find_card(c, a->card, &m->cards, &m->card));
-    else TRY(find_alike(c, &m->info, &m->cards, &m->card));
+    else TRY(plim_machine_like(c, &m->info, &m->cards, &m->card));
     TRY(settle_memory(c, a, m));
     TRY(settle_kernel(c, a, step, &m->card, &o.attention));
     TRY(m->plugin.machine(c, &o, &m->machine));

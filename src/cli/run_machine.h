@@ -41,6 +41,10 @@ bool plim_machine_has_card(plim_ctx *c);
 /* The entry of share/cards.json called name, of one card alone.  cards: closed by the caller. */
 plim_status plim_machine_find_card(plim_ctx *c, const char *name, plim_cards *cards, plim_card *out);
 
+/* The entry that is most like a card there is: of its capability and, within 8 %, its memory.
+ * Errors: PLIM_E_USAGE (none is). */
+plim_status plim_machine_like(plim_ctx *c, const plim_cuda_info *info, plim_cards *cards, plim_card *out);
+
 /* Opens the CPU, or a card with the attention kernel that step pins, else its entry's; says which one it is.
  * Errors: PLIM_E_UNSUPPORTED (no plug-in; a kernel that this card cannot run), PLIM_E_CUDA (no driver, no
  * card), PLIM_E_NOFIT (--card or --budget name more than there is), PLIM_E_USAGE (no entry is like the card),
