@@ -8,7 +8,7 @@
 #define COUNT_EXAMPLES  "write 48000, 48k (48,000), 48Ki (49,152) or 3.3M"
 #define BYTES_EXAMPLES  "write 80GiB (2^30 bytes each), 80GB (10^9 each), 512MiB or a bare number of bytes"
 #define INT_EXAMPLES    "write digits alone, as in 42"
-#define DOUBLE_EXAMPLES "write a decimal, as in 2.5 or 0.0002"
+#define DOUBLE_EXAMPLES "write a decimal, as in 2.5, 0.0002 or 2e-4"
 
 typedef struct unit {
     const char *suffix;
@@ -161,23 +161,38 @@ plim_status plim_parse_int(plim_ctx *c, const char *what, const char *text, int6
     return PLIM_OK;
 }
 
+/* e or E, a sign or none, one to three digits; p at the letter. */
+static plim_status read_exponent(plim_ctx *c, const char *what, const char *text, const char *p, int *out)
+{
+    bool negative = *++p == '-';
+    int digits = 0, value = 0;
+    if (*p == '-' || *p == '+') p++;
+    for (; is_digit(*p) && digits < 3; p++, digits++) value = 10 * value + (*p - '0');
+    if (*p || !digits) return fail_at(c, what, text, p, DOUBLE_EXAMPLES);
+    *out = negative ? -value : value;
+    return PLIM_OK;
+}
+
 plim_status plim_parse_double(plim_ctx *c, const char *what, const char *text, double min, double max,
                               double *out)
 {
     decimal d;
     const char *end;
     double power = 1;
+    int exponent = 0;
     TRY(read_decimal(c, what, text, DOUBLE_EXAMPLES, &d, &end));
-    if (*end) return fail_at(c, what, text, end, DOUBLE_EXAMPLES);
-    /* both are exact in a double (10^15 < 2^53, 5^22 < 2^53), so the division rounds once */
-    if (d.digits >= UINT64_C(1000000000000000) || d.places > 22)
-        return plim_fail(c, PLIM_E_RANGE, "%s: '%.60s' has more than 15 significant digits or 22 places; %s",
+    if (*end == 'e' || *end == 'E') TRY(read_exponent(c, what, text, end, &exponent));
+    else if (*end) return fail_at(c, what, text, end, DOUBLE_EXAMPLES);
+    int places = d.digits ? d.places - exponent : 0;
+    /* both are exact in a double (10^15 < 2^53, 5^22 < 2^53), so the division or product rounds once */
+    if (d.digits >= UINT64_C(1000000000000000) || places > 22 || places < -22)
+        return plim_fail(c, PLIM_E_RANGE, "%s: '%.60s' has more than 15 significant digits, or 22 places; %s",
                          what, text, DOUBLE_EXAMPLES);
-    for (int i = 0; i < d.places; i++) power *= 10;
-    double x = (double)d.digits / power;
+    for (int i = places < 0 ? places : -places; i < 0; i++) power *= 10;
+    double x = places < 0 ? (double)d.digits * power : (double)d.digits / power;
     if (!(x >= min && x <= max))
-        return plim_fail(c, PLIM_E_RANGE, "%s: %.60s is out of range; %g to %g would work", what, text, min,
-                         max);
+        return plim_fail(c, PLIM_E_RANGE, "%s: %.60s is out of range; %.10g to %.10g would work", what, text,
+                         min, max);
     *out = x;
     return PLIM_OK;
 }

@@ -23,7 +23,8 @@ plim_status plim_parse_bytes(plim_ctx *c, const char *what, const char *text, si
 plim_status plim_parse_int(plim_ctx *c, const char *what, const char *text, int64_t min, int64_t max,
                            int64_t *out);
 
-/* The double nearest to a decimal of at most 15 significant digits, up to 22 of them after the point. */
+/* The double nearest to a decimal of at most 15 significant digits, with an exponent or without (2e-4); the
+ * last digit stands for 10^-22 to 10^22. */
 plim_status plim_parse_double(plim_ctx *c, const char *what, const char *text, double min, double max,
                               double *out);
 

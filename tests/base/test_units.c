@@ -168,6 +168,13 @@ TEST(doubles_are_the_nearest)
         {"3.14159265358979", 3.14159265358979},
         {"999999999999999", 999999999999999.0},
         {"0.0000000000000000000001", 1e-22},
+        {"1e-4", 1e-4},
+        {"3E-5", 3e-5},
+        {"2.5e-3", 2.5e-3},
+        {"1e+2", 100},
+        {"1.5e14", 1.5e14},
+        {"9.87654321e-14", 9.87654321e-14},
+        {"0e999", 0},
         {"1.100000000000000000000000000", 1.1},
         {"0.000001", 1e-6},
     };
@@ -194,10 +201,15 @@ TEST(doubles_are_the_nearest)
                 "15 significant digits");
     CHECK_FAILS(c, PLIM_E_RANGE, plim_parse_double(c, "--x", "0.00000000000000000000001", 0, 1, &got),
                 "22 places");
+    CHECK_FAILS(c, PLIM_E_RANGE, plim_parse_double(c, "--x", "1e-23", 0, 1, &got), "22 places");
+    CHECK_FAILS(c, PLIM_E_RANGE, plim_parse_double(c, "--x", "1e999", 0, 1e300, &got), "22 places");
+    CHECK_FAILS(c, PLIM_E_RANGE, plim_parse_double(c, "--beta", "1", 0, 0.999999999, &got),
+                "0 to 0.999999999 would work");
     CHECK_FAILS(c, PLIM_E_RANGE, plim_parse_double(c, "--fraction", "1.5", 0, 1, &got), "--fraction", "1.5",
                 "0 to 1");
-    static const char *const bad[] = {"",    "-1",  "+1", "1e-4", "1e5", "0x1p3", "nan",
-                                      "inf", "2,5", " 2", "2 ",   "2.",  ".5",    "2.5USD"};
+    static const char *const bad[] = {"",     "-1", "+1",     "1e",    "1e-",   "1e+",   "1e 5",
+                                      "1e5x", "e5", "1e0001", "1e2.5", "0x1p3", "nan",   "inf",
+                                      "2,5",  " 2", "2 ",     "2.",    ".5",    "2.5USD"};
     for (size_t i = 0; i < COUNT(bad); i++)
         CHECK_FAILS(c, PLIM_E_USAGE, plim_parse_double(c, "--usd", bad[i], 0, 10, &got), "--usd", "2.5");
     assert_true(got == -7);

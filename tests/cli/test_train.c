@@ -34,7 +34,7 @@ TEST(mistakes_of_the_command_line)
         {TINY " --epochs 0", {"--epochs", "1 to"}},
         {TINY " --accumulate 0", {"--accumulate 0", "1 to"}},
         {TINY " --lr 0", {"--lr 0", "0.0001"}},
-        {TINY " --lr 1e-4", {"--lr", "1e-4"}},
+        {TINY " --lr 1e-", {"--lr", "2e-4"}},
         {TINY " --schedule step", {"--schedule step", "constant, linear or cosine"}},
         {TINY " --beta1 1", {"--beta1", "0 to"}},
         {TINY " --eps 0", {"--eps 0"}},
