@@ -8,6 +8,7 @@
 #include "base/json_text.h"
 #include "base/progress.h"
 #include "base/units.h"
+#include "cli/run_options.h"
 #include "cli/terminal.h"
 #include "data/bytes.h"
 
@@ -306,7 +307,7 @@ static plim_status data(plim_cli *cli, int argc, char **argv, ask *a, int *code)
     plim_bytes_result r = {0};
     shown s = {.log = &cli->log};
     *code = -1;
-    TRY(read_arguments(cli, argc, argv, a, code));
+    TRY(plim_run_ranged(cli, read_arguments(cli, argc, argv, a, code), code));
     if (*code >= 0) return PLIM_OK;
     *code = PLIM_EXIT_DONE;
     plim_progress_open(&s.progress, s.log, plim_clock_monotonic(), "reading texts", "MiB", 0, 0);

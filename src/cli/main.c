@@ -56,6 +56,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && (!strcmp(argv[1], "train") || !strcmp(argv[1], "eval") || !strcmp(argv[1], "memtest")))
         plim_cli_calm_threads(argv);
+    /* Whole lines, wherever they go: what is said on standard error falls between them, not into one. */
+    setvbuf(stdout, NULL, _IOLBF, 1 << 16);
     plim_cli cli = {0};
     plim_log_open(&cli.log, stderr, PLIM_LOG_INFO);
     if (plim_ctx_open(NULL, &cli.ctx)) {

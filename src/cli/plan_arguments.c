@@ -180,7 +180,8 @@ static plim_status read_tokens(plim_ctx *c, const char *value, plim_plan_ask *a)
         if (a->workload.labelled_share >= 0) a->base.labelled_share = a->workload.labelled_share;
         return PLIM_OK;
     }
-    TRY(plim_parse_count(c, "--tokens", value, &tokens));
+    plim_status st = plim_parse_count(c, "--tokens", value, &tokens);
+    if (st) return st == PLIM_E_RANGE ? PLIM_E_USAGE : st; /* a mistake of the command line, not of a file */
     if (tokens < 1) return plim_cli_misread(c, "tokens", value, "3.3M, or a statistics file");
     a->workload.tokens = (double)tokens;
     return PLIM_OK;

@@ -145,7 +145,7 @@ TEST(mistakes_are_named)
     expect("a\n", GOOD "--max-tokens x", 2, "--max-tokens", "x");
     expect("a\n", GOOD "--val-share 0", 2, "--val-share 0", "0.1 would work");
     expect("a\n", GOOD "--val-share 1", 2, "--val-share 1", "0.1 would work");
-    expect("a\n", GOOD "--val-share 2", 1, "--val-share", "2");
+    expect("a\n", GOOD "--val-share 2", 2, "--val-share", "2");
     expect("a\n", GOOD "--val-out v", 2, "--val-out does nothing", "");
     expect("a\n", GOOD "--seed 1", 2, "--seed does nothing", "");
     expect("a\n", GOOD "--statistics o", 2, "cannot share", "");

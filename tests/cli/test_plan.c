@@ -79,6 +79,7 @@ TEST(mistakes_of_the_command_line)
         {"plan " MODEL_27B " --host-budget 0", {"--host-budget 0", "128GiB"}},
         {"plan " MODEL_27B " --usable-share 2", {"--usable-share", "0.01 to 1"}},
         {"plan " MODEL_27B " --tokens 0", {"--tokens 0", "3.3M"}},
+        {"plan " MODEL_27B " --tokens 99999999999T", {"--tokens", "too large"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[2048];
@@ -248,6 +249,9 @@ TEST(a_page_is_written_beside_the_answer)
     size_t bytes;
     snprintf(command, sizeof command, PLAN_27B " --seq 16k --html %s", page);
     CHECK_RUN(0, command, "wrote", "plan.html", "Next: ");
+    /* a table that fills more than a pipe's buffer: what is said beside it never falls into a line */
+    snprintf(command, sizeof command, PLAN_27B " --tokens 3.3M --html %s 2>&1 | cat", page);
+    CHECK_RUN(0, command, "\nwrote ");
     char *html = test_read(page, &bytes);
     assert_true(bytes > 1000 && !strncmp(html, "<!DOCTYPE html>", 15));
     free(html);
