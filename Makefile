@@ -3,7 +3,7 @@ SHELL := /bin/bash
 MODEL ?= share/models/qwen3.8-27b/config.json
 FUZZ_SECONDS ?= 60
 
-.PHONY: all setup build demo test check bench fuzz format install clean
+.PHONY: all setup build demo test check bench fuzz format install dist clean
 
 all: build
 
@@ -37,5 +37,9 @@ format:
 install: build
 	@cmake --install build
 
+# A folder that starts anywhere, as dist/plimsoll-<version>-linux-x86_64.tar.gz; with --tests one more for a GPU machine.
+dist: setup
+	@scripts/dist
+
 clean:
-	rm -rf build build-* demo-out
+	rm -rf build build-* dist demo-out

@@ -21,7 +21,10 @@ if(PLIM_CUDA AND CMAKE_CUDA_COMPILER)
   else()
     message(STATUS "CUDA plug-in: without cuDNN's headers; attention is plimsoll's own")
   endif()
-  target_compile_options(plimsoll_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -lineinfo>)
+  target_compile_options(plimsoll_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+  if(NOT PLIM_RELOCATABLE) # source lines for profilers; a dist holds no paths
+    target_compile_options(plimsoll_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
+  endif()
   set_target_properties(plimsoll_cuda PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden
                         CUDA_RUNTIME_LIBRARY Static POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(plimsoll_cuda PRIVATE ${CMAKE_DL_LIBS} pthread m)
