@@ -1,5 +1,5 @@
 // cuda_attention - attention on one card: both engines, forward and backward, and how far they are apart.
-//   cuda_attention [quick]
+//   cuda_attention [TOKENS...]     4096 16384 65536 when none are given
 // Heads of 256: 24 over 4 in one call, and 6 over 1 (one call of four); one document, random data.  Work
 // counted as 4 T^2/2 H D forward, 2.5 times that backward.  Median of some calls by CUDA events, after two.
 #include "ops/cuda/device.h"
@@ -199,8 +199,11 @@ static std::vector<std::vector<float>> results(plim_ctx *c, const plim_machine *
 
 int main(int argc, char **argv)
 {
-    static const int64_t rows[] = {4096, 16384, 65536}, heads[][2] = {{6, 1}, {24, 4}};
-    const bool quick = argc > 1 && !strcmp(argv[1], "quick");
+    static const int64_t heads[][2] = {{6, 1}, {24, 4}};
+    std::vector<int64_t> rows = {4096, 16384, 65536};
+    if (argc > 1) rows.clear();
+    for (int i = 1; i < argc; i++) rows.push_back(atoll(argv[i]));
+    for (int64_t T : rows) need(T > 0, "lengths are positive numbers");
     plim_ctx *c = NULL;
     plim_cuda_plugin plugin = {};
     plim_machine m[2] = {};
@@ -215,16 +218,16 @@ int main(int argc, char **argv)
         if (plugin.machine(c, &o, &m[e])) need(false, plim_ctx_message(c));
         printf("%s: %s\n", name[e], m[e].device->attention_why);
     }
-    buffers b = open_buffers(8192, 6, 1);
+    const int64_t compared = std::min<int64_t>(rows[0] * 2, 8192);
+    buffers b = open_buffers(compared, 6, 1);
     const std::vector<std::vector<float>> x = results(c, &m[0], &b), y = results(c, &m[1], &b);
     static const char *const output[] = {"o", "dq", "dk", "dv"};
-    printf("8192 tokens, 6/1 heads: own from cudnn, relative:");
+    printf("%lld tokens, 6/1 heads: own from cudnn, relative:", (long long)compared);
     for (int i = 0; i < 4; i++) printf(" %s %.2e", output[i], apart(x[(size_t)i], y[(size_t)i]));
     printf("\n");
     close_buffers(&b);
     for (int64_t T : rows)
         for (const int64_t *h : heads) {
-            if (quick && (T > 16384 || (T == 4096 && h[0] == 6))) continue;
             b = open_buffers(T, h[0], h[1]);
             const plim_attention_args a = arguments(&b);
             const double flop = 2.0 * (double)T * (double)T * (double)h[0] * DIM;

@@ -18,8 +18,8 @@
 
 typedef struct shape {
     int64_t dim, kv_heads, group;
-    double sigma;  /* of the scores */
-    int64_t slack; /* columns beside every view; dq, dk and dv have none with cuDNN's packed plans */
+    double sigma;              /* of the scores */
+    int64_t slack;             /* columns beside every view, twice that beside v */
     int64_t length[MOST_DOCS]; /* of the documents, up to the first -1 */
 } shape;
 
@@ -31,7 +31,8 @@ typedef struct tensors {
     twin_tensor q, k, v, o, lse, dout, delta, dq, dk, dv;
 } tensors;
 
-static void open_tensors(twin *t, const shape *s, tensors *x)
+/* dq_slack: columns beside dq beyond those beside q. */
+static void open_tensors(twin *t, const shape *s, int64_t dq_slack, tensors *x)
 {
     const int64_t heads = s->kv_heads * s->group, cols = heads * s->dim, kv_cols = s->kv_heads * s->dim;
     *x = (tensors){0};
@@ -50,10 +51,10 @@ static void open_tensors(twin *t, const shape *s, tensors *x)
     x->v = twin_random(t, PLIM_BF16, x->rows, kv_cols, 2 * s->slack, 1);
     x->o = twin_output(t, PLIM_BF16, x->rows, cols, s->slack);
     x->lse = twin_output(t, PLIM_F32, heads, x->rows, 5);
-    x->dout = twin_random(t, PLIM_BF16, x->rows, cols, 3 * s->slack, 1);
-    x->dq = twin_output(t, PLIM_BF16, x->rows, cols, s->slack > 8 ? s->slack : 0);
-    x->dk = twin_output(t, PLIM_BF16, x->rows, kv_cols, s->slack > 8 ? s->slack : 0);
-    x->dv = twin_output(t, PLIM_BF16, x->rows, kv_cols, s->slack > 8 ? s->slack : 0);
+    x->dout = twin_random(t, PLIM_BF16, x->rows, cols, s->slack, 1);
+    x->dq = twin_output(t, PLIM_BF16, x->rows, cols, s->slack + dq_slack);
+    x->dk = twin_output(t, PLIM_BF16, x->rows, kv_cols, s->slack);
+    x->dv = twin_output(t, PLIM_BF16, x->rows, kv_cols, s->slack);
 }
 
 static void close_tensors(twin *t, tensors *x)
@@ -119,11 +120,11 @@ static void check_gradient(twin *t, twin_tensor *x, const char *name, const char
     twin_check_guards(t, x, text);
 }
 
-static void one(twin *t, const shape *s)
+static void one_with(twin *t, const shape *s, int64_t dq_slack)
 {
     tensors x;
     char what[160];
-    open_tensors(t, s, &x);
+    open_tensors(t, s, dq_slack, &x);
     snprintf(what, sizeof what, "%d documents, %d rows, head size %d, group %d, sigma %g", (int)x.documents,
              (int)x.rows, (int)s->dim, (int)s->group, s->sigma);
     plim_attention_args a = arguments(s, &x, false);
@@ -148,6 +149,11 @@ static void one(twin *t, const shape *s)
         check_gradient(t, &x.dq, "dq", what);
     }
     close_tensors(t, &x);
+}
+
+static void one(twin *t, const shape *s)
+{
+    one_with(t, s, 0);
 }
 
 static void with_lengths(twin *t, int64_t dim, int64_t group, int64_t slack)
@@ -219,6 +225,14 @@ TEST(cudnn_keeps_documents_apart)
     with_documents(t, 256, 8);
 }
 
+/* cuDNN would misread these; they must come out right all the same. */
+TEST(packs_whose_dq_has_another_pitch_are_right)
+{
+    TWIN(t);
+    shape s = {128, 2, 3, 1, 8, {1, 5, 64, 129, -1}};
+    one_with(t, &s, 8);
+}
+
 TEST(long_documents_of_a_pack_run_alone)
 {
     TWIN(t);
@@ -231,7 +245,7 @@ TEST(scratch_too_small_is_refused_with_numbers)
     TWIN(t);
     shape s = {256, 1, 6, 1, 8, {256, -1}};
     tensors x;
-    open_tensors(t, &s, &x);
+    open_tensors(t, &s, 0, &x);
     x.delta = twin_output(t, PLIM_F32, 6, 256, 0);
     plim_attention_args a = arguments(&s, &x, true);
     a.scratch_bytes = 1 << 20;
@@ -273,7 +287,7 @@ TEST(own_kernels_repeat_every_bit)
     shape s = {256, 1, 6, 1, 8, {1500, 700, -1}};
     tensors x;
     size_t bytes, again_bytes;
-    open_tensors(t, &s, &x);
+    open_tensors(t, &s, 0, &x);
     x.delta = twin_random(t, PLIM_F32, 6, x.rows, 0, 1);
     unsigned char *first = run_once(t, &s, &x, &bytes);
     for (int i = 0; i < 3; i++) {
@@ -290,7 +304,7 @@ TEST(wrong_shapes_are_refused)
     TWIN(t);
     shape s = {64, 2, 3, 1, 8, {70, -1}};
     tensors x;
-    open_tensors(t, &s, &x);
+    open_tensors(t, &s, 0, &x);
     plim_attention_args good = arguments(&s, &x, true), a = good;
     const plim_ops *ops = t->gpu.ops;
     a.head_dim = 60;
@@ -325,6 +339,7 @@ int main(void)
         cmocka_unit_test(cudnn_matches_the_cpu),
         cmocka_unit_test(cudnn_keeps_documents_apart),
         cmocka_unit_test(large_scores_lose_nothing),
+        cmocka_unit_test(packs_whose_dq_has_another_pitch_are_right),
         cmocka_unit_test(long_documents_of_a_pack_run_alone),
         cmocka_unit_test(scratch_too_small_is_refused_with_numbers),
         cmocka_unit_test(wrong_shapes_are_refused),

@@ -32,7 +32,7 @@ static plim_status try_cudnn(plim_device *d, const char *why, char text[160])
                  d->prop.major, d->prop.minor);
     else {
         TRY(plim_cudnn_attention_open(d));
-        snprintf(text, 160, "cuDNN %u.%u.%u", major, minor, patch);
+        snprintf(text, 160, "cuDNN %u.%u.%u; plimsoll's own for heads below 64", major, minor, patch);
     }
     return PLIM_OK;
 }
@@ -110,7 +110,7 @@ plim_status plim_cuda_attention_fwd(plim_device *d, const plim_attention_args *a
     TRY(view(d, "attention_fwd", "o", a->o, a->q.rows, a->q.cols));
     if (a->q.rows == 0) return PLIM_OK;
 #ifdef PLIM_HAVE_CUDNN
-    if (d->cudnn && plim_cudnn_attention_takes(a)) return plim_cudnn_attention(d, a, false);
+    if (d->cudnn && plim_cudnn_attention_takes(a, false)) return plim_cudnn_attention(d, a, false);
 #endif
     return plim_cuda_attention_own_fwd(d, a);
 }
@@ -127,7 +127,7 @@ plim_status plim_cuda_attention_bwd(plim_device *d, const plim_attention_args *a
     TRY(view(d, op, "dv", a->dv, rows, kv_cols));
     if (rows == 0) return PLIM_OK;
 #ifdef PLIM_HAVE_CUDNN
-    if (d->cudnn && plim_cudnn_attention_takes(a)) {
+    if (d->cudnn && plim_cudnn_attention_takes(a, true)) {
         TRY(view(d, op, "o", a->o, rows, cols));
         return plim_cudnn_attention(d, a, true);
     }

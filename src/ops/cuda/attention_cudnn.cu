@@ -20,9 +20,11 @@ extern "C" {
 #define FEW          16  /* documents of the smaller packed plan */
 #define MANY         256 /* and of the larger */
 
-bool plim_cudnn_attention_takes(const plim_attention_args *a)
+/* Packed, cuDNN's backward takes the rows of q from where those of dq are: their pitches must agree. */
+bool plim_cudnn_attention_takes(const plim_attention_args *a, bool backward)
 {
-    return a->head_dim >= LEAST_DIM;
+    const bool alone = a->docs.count == 1 && a->docs.tokens >= ALONE_TOKENS;
+    return a->head_dim >= LEAST_DIM && (!backward || alone || a->q.pitch == a->dq.pitch);
 }
 
 /* ---- scratch

@@ -22,7 +22,7 @@ own_kernel *hopper_fwd_kernel(int padded_dim);
 own_kernel *hopper_dkv_kernel(int padded_dim);
 own_kernel *hopper_dq_kernel(int padded_dim);
 
-#define HOPPER_TILE 64 /* rows of every tile but those of q in the forward and dq kernels, which have 128 */
+#define HOPPER_TILE 64 /* keys of a tile */
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -45,10 +45,11 @@ __device__ static inline void load_panels(uint32_t tile, const bf16 *head, int64
     }
 }
 
-/* What was copied is there for the tensor cores of every warp after the barrier. */
-__device__ static inline void panels_ready()
+/* What was copied, but for the last PENDING commits, is there for the tensor cores of every warp after the
+ * barrier. */
+template <int PENDING> __device__ static inline void panels_ready()
 {
-    copies_wait();
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
 }
@@ -60,16 +61,23 @@ __device__ static inline uint64_t operand(uint32_t at, int panel_bytes)
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* Columns 16 k .. of a tile's rows from row on. */
-template <int ROWS> __device__ static inline uint64_t operand_columns(uint32_t tile, int row, int k)
+/* From the operand of a tile's first 16 columns to those of columns 16 k .. */
+template <int ROWS> __device__ static inline uint64_t next_columns(uint64_t first, int k)
 {
-    return operand(tile + (uint32_t)(k / 4 * ROWS * 128 + row * 128 + k % 4 * 32), 16);
+    return first + (uint64_t)((k / 4 * ROWS * 128 + k % 4 * 32) >> 4);
 }
 
-/* Rows 16 k .. of a tile, columns from panel on. */
-template <int ROWS> __device__ static inline uint64_t operand_rows(uint32_t tile, int k, int panel)
+/* From the operand of a tile's first 16 rows to that of rows 16 k .., columns from panel on. */
+template <int ROWS> __device__ static inline uint64_t next_rows(uint64_t first, int k, int panel)
 {
-    return operand(tile + (uint32_t)(panel * ROWS * 128 + k * 2048), ROWS * 128);
+    return first + (uint64_t)((panel * ROWS * 128 + k * 2048) >> 4);
+}
+
+/* An operand whose neighbours are worked out anew each time: kept, they would fill the registers. */
+__device__ static inline uint64_t afresh(uint64_t x)
+{
+    asm volatile("" : "+l"(x));
+    return x;
 }
 
 __device__ static inline void group_begin()
@@ -87,7 +95,7 @@ template <int LEFT> __device__ static inline void group_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/* Keeps uses of c after the wait above it. */
+/* Keeps uses of c after the wait above it, and what makes c before the wait below. */
 template <int N> __device__ static inline void settle(float (&c)[N])
 {
 #pragma unroll
@@ -138,32 +146,50 @@ __device__ static inline void group_multiply_own(float (&c)[64], const uint32_t 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
+/* c [64, 32] = or += (by add) a b^T: a [64, 16] in registers, b 16 columns of a tile of 32 rows. */
+__device__ static inline void group_multiply_held(float (&c)[16], const uint32_t (&a)[4], uint64_t b,
+                                                  bool add)
+{
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %21, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "{%16, %17, %18, %19}, %20, add, 1, 1, 0; }"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+                   "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+                   "+f"(c[14]), "+f"(c[15])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
+}
+
 /* c [64, 64] = rows of a times rows of b, over all DP columns. */
 template <int DP, int A_ROWS>
 __device__ static inline void group_scores(float (&c)[32], uint32_t a_tile, int a_row, uint32_t b_tile)
 {
+    const uint64_t a = afresh(operand(a_tile + (uint32_t)a_row * 128, 16)), b = afresh(operand(b_tile, 16));
 #pragma unroll
     for (int k = 0; k < DP / 16; k++)
-        group_multiply(c, operand_columns<A_ROWS>(a_tile, a_row, k),
-                       operand_columns<HOPPER_TILE>(b_tile, 0, k), k > 0);
+        group_multiply(c, next_columns<A_ROWS>(a, k), next_columns<HOPPER_TILE>(b, k), k > 0);
 }
 
-/* c [64, DP] += p b: p [64, 64] packed, b a tile of 64 rows. */
-template <int DP>
-__device__ static inline void group_sum(float (&c)[DP / 128][64], const uint32_t (&p)[4][4], uint32_t b_tile)
+/* c [64, DP] += p b: p [64, ROWS] packed, b a tile of ROWS rows. */
+template <int DP, int ROWS>
+__device__ static inline void group_sum(float (&c)[DP / 128][64], const uint32_t (&p)[ROWS / 16][4],
+                                        uint32_t b_tile)
 {
+    const uint64_t b = afresh(operand(b_tile, ROWS * 128));
 #pragma unroll
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < ROWS / 16; k++)
 #pragma unroll
         for (int half = 0; half < DP / 128; half++)
-            group_multiply_own(c[half], p[k], operand_rows<HOPPER_TILE>(b_tile, k, half * 2));
+            group_multiply_own(c[half], p[k], next_rows<ROWS>(b, k, half * 2));
 }
 
 /* Scores as the left operand of the next product. */
-__device__ static inline void pack_scores(uint32_t (&p)[4][4], const float (&s)[32])
+template <int STEPS>
+__device__ static inline void pack_scores(uint32_t (&p)[STEPS][4], const float (&s)[STEPS * 8])
 {
 #pragma unroll
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < STEPS; k++)
 #pragma unroll
         for (int i = 0; i < 4; i++) p[k][i] = pack(s[8 * k + 2 * i], s[8 * k + 2 * i + 1]);
 }

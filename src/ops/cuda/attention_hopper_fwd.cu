@@ -88,7 +88,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
         if (key < last_low || key + KEYS - 1 > block + warp_row) mask(s, key, row, low);
     };
     clear_sums(o);
-    panels_ready();
+    panels_ready<0>();
     load(k_tiles, k, p.k.pitch, 1);
     load(v_tiles, v, p.v.pitch, 0);
     copies_commit();
@@ -101,31 +101,39 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
     softmax(s, most, sum, shrink, scale);
     pack_scores(probabilities, s);
     for (int tile = 0; tile + 1 < tiles; tile++) {
-        panels_ready(); /* V of this tile and K of the next are there; those before are done with */
+        panels_ready<0>(); /* V of this tile and K of the next are there; those before are done with */
         load(k_tiles, k, p.k.pitch, tile + 2);
         load(v_tiles, v, p.v.pitch, tile + 1);
         copies_commit();
         group_begin();
         group_scores<DP, 128>(s, q_tile, group_row, k_tiles + (tile + 1) % 2 * TILE);
         group_commit();
-        group_sum<DP>(o, probabilities, v_tiles + tile % 2 * TILE);
+        group_sum<DP, KEYS>(o, probabilities, v_tiles + tile % 2 * TILE);
         group_commit();
         group_wait<1>();
         settle(s);
         hide(tile + 1);
         softmax(s, most, sum, shrink, scale);
-        group_wait<0>();
+        settle(s);
+        /* A wait in each branch: one before them would be moved up, before the softmax. */
+        if (__any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1)) { /* rare once a row is long */
+            asm volatile("wgmma.wait_group.sync.aligned 0; // then o shrinks" ::: "memory");
 #pragma unroll
-        for (int half = 0; half < DP / 128; half++) {
-            settle(o[half]);
+            for (int half = 0; half < DP / 128; half++) {
+                settle(o[half]);
 #pragma unroll
-            for (int i = 0; i < 64; i++) o[half][i] *= shrink[(i >> 1) & 1];
+                for (int i = 0; i < 64; i++) o[half][i] *= shrink[(i >> 1) & 1];
+            }
+        } else {
+            group_wait<0>();
+#pragma unroll
+            for (int half = 0; half < DP / 128; half++) settle(o[half]);
         }
         pack_scores(probabilities, s);
     }
-    panels_ready();
+    panels_ready<0>();
     group_begin();
-    group_sum<DP>(o, probabilities, v_tiles + (tiles - 1) % 2 * TILE);
+    group_sum<DP, KEYS>(o, probabilities, v_tiles + (tiles - 1) % 2 * TILE);
     group_commit();
     group_wait<0>();
 #pragma unroll

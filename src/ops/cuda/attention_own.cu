@@ -6,41 +6,6 @@
 
 #define MOST_BLOCKS 65535 /* of a grid's second dimension */
 
-int own_padded_dim(int64_t dim)
-{
-    return dim <= 64 ? 64 : dim <= 128 ? 128 : 256;
-}
-
-/* Tiles as large as the registers carry, then a second buffer where shared memory has room.  A head of up to
- * 64 leaves the tensor cores of 9.0 waiting either way, and has the older kernels. */
-own_choice own_choose(int padded_dim, size_t shared_bytes, bool hopper)
-{
-    const size_t row = (size_t)padded_dim * 2;
-    own_choice c = {false, 4, 64, 4, 64, 1, 1, 0, 0, 0};
-    if (hopper && padded_dim >= 128)
-        return {true, 8, 64, 8, 64, 2, 2, (128 + 4 * 64) * row, 6 * 64 * row, (2 * 128 + 3 * 64) * row};
-    if (padded_dim == 256) {
-        if (256 * row <= shared_bytes) c.fwd_warps = 8;
-        if (4 * 64 * row + 2 * 64 * 128 + 1024 > shared_bytes) c.dkv_rows = 32;
-        c.dq_warps = 320 * row <= shared_bytes ? 8 : 4;
-        c.dq_keys = 384 * row <= shared_bytes ? 64 : 32;
-    }
-    const size_t fwd_rows = (size_t)c.fwd_warps * 16, dq_rows = (size_t)c.dq_warps * 16;
-    const size_t side = (size_t)c.dkv_rows, keys = (size_t)c.dq_keys;
-    c.fwd_bytes = (fwd_rows + 2 * 64) * row;
-    c.dkv_bytes = 4 * side * row + 2 * side * 128;
-    if (c.dkv_bytes + 2 * side * row + 1024 <= shared_bytes) {
-        c.dkv_bytes += 2 * side * row;
-        c.dkv_stages = 2;
-    }
-    c.dq_bytes = (2 * dq_rows + 2 * keys) * row;
-    if (c.dq_bytes + keys * row <= shared_bytes) {
-        c.dq_bytes += keys * row;
-        c.dq_stages = 2;
-    }
-    return c;
-}
-
 static own_choice choose(const plim_device *d, int padded_dim)
 {
     return own_choose(padded_dim, d->prop.sharedMemPerBlockOptin, d->attention_hopper);

@@ -1,5 +1,6 @@
 // attention_own_dkv.cu - the gradients of attention by its keys and values, on any card from 8.0 on.
 #include "ops/cuda/attention_own.cuh"
+#include "ops/cuda/attention_own_choice.h"
 
 #include <limits.h>
 
@@ -41,6 +42,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own
     constexpr uint32_t TILE = SIDE * DP * 2, SQUARE = SIDE * 128;
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ int end_of[SIDE];
+    static_assert(sizeof end_of <= OWN_DKV_STATIC_BYTES, "the choice counts this");
     const uint32_t k_tile = smem_address(memory), v_tile = k_tile + TILE, p_tile = v_tile + TILE,
                    ds_tile = p_tile + SQUARE, streams = ds_tile + SQUARE;
     const int kv_head = blockIdx.x, group = p.heads / p.kv_heads, block = blockIdx.y * SIDE;

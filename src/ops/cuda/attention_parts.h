@@ -18,7 +18,8 @@ plim_status plim_cuda_attention_own_bwd(plim_device *d, const plim_attention_arg
 /* cuDNN's fused kernels on a card of capability 9.0.  open writes d->cudnn; close accepts NULL there. */
 plim_status plim_cudnn_attention_open(plim_device *d);
 void plim_cudnn_attention_close(plim_device *d);
-bool plim_cudnn_attention_takes(const plim_attention_args *a);
+/* False: these shapes are for our own kernels (small heads; packed views cuDNN would misread). */
+bool plim_cudnn_attention_takes(const plim_attention_args *a, bool backward);
 plim_status plim_cudnn_attention(plim_device *d, const plim_attention_args *a, bool backward);
 #endif
 
