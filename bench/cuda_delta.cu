@@ -1,5 +1,6 @@
-/* cuda_delta.cu - the gated delta rule and its neighbours on a card: ms a layer, and GB/s of what has to move.
- * Built by bench/cuda_delta.sh from the kernels' own files.  Random data; median of repeats by CUDA events. */
+/* cuda_delta.cu - the gated delta rule and its neighbours on a card: ms a layer, and GB/s of what has to
+ * move. Built by bench/cuda_delta.sh from the kernels' own files.  Random data; median of repeats by CUDA
+ * events. */
 #include "ops/cuda/delta.h"
 
 #include <stdio.h>
@@ -17,8 +18,8 @@ plim_status plim_cuda_fail(plim_device *d, cudaError_t e, const char *what)
     return plim_fail(d->ctx, PLIM_E_CUDA, "%s: %s", what, cudaGetErrorString(e));
 }
 
-plim_status plim_cuda_view(plim_device *d, const char *op, const char *name, plim_tensor t, plim_dtype dtype, int64_t rows,
-                           int64_t cols)
+plim_status plim_cuda_view(plim_device *d, const char *op, const char *name, plim_tensor t, plim_dtype dtype,
+                           int64_t rows, int64_t cols)
 {
     if (t.dtype == dtype && t.rows == rows && t.cols == cols) return PLIM_OK;
     return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %s", op, name);
@@ -39,9 +40,11 @@ static void cuda(cudaError_t e)
 }
 
 /* low + (high - low) u, u from a hash of the index. */
-template <typename T> static __global__ void random_kernel(T *x, int64_t n, uint32_t seed, float low, float high)
+template <typename T>
+static __global__ void random_kernel(T *x, int64_t n, uint32_t seed, float low, float high)
 {
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n;
+         i += (int64_t)gridDim.x * blockDim.x) {
         uint32_t h = (uint32_t)i * 2654435761u ^ seed ^ (uint32_t)(i >> 32);
         h = (h ^ (h >> 16)) * 0x7feb352du;
         h = (h ^ (h >> 15)) * 0x846ca68bu;
@@ -84,7 +87,8 @@ typedef struct work {
 static plim_delta_args tile_of(const work *w, int64_t i)
 {
     plim_delta_args a = w->a;
-    plim_tensor *const views[] = {&a.q, &a.k, &a.v, &a.g, &a.beta, &a.o, &a.dout, &a.dq, &a.dk, &a.dv, &a.dg, &a.dbl};
+    plim_tensor *const views[] = {&a.q,    &a.k,  &a.v,  &a.g,  &a.beta, &a.o,
+                                  &a.dout, &a.dq, &a.dk, &a.dv, &a.dg,   &a.dbl};
     for (plim_tensor *t : views) *t = plim_tensor_rows(*t, i * w->tile, w->tile);
     a.chunks = w->tables + i * w->chunks;
     a.chunk_count = w->chunks;
@@ -107,20 +111,62 @@ static void run_bwd(work *w)
     }
 }
 
-static void run_solve(work *w) { must(w->d, plim_cuda_delta_solve(w->d, w->view, 128)); }
-static void run_scan_fwd(work *w) { must(w->d, plim_cuda_delta_scan_fwd(w->d, w->view, 128, true)); }
-static void run_output(work *w) { must(w->d, plim_cuda_delta_output(w->d, w->view, 128)); }
-static void run_inner(work *w) { must(w->d, plim_cuda_delta_inner(w->d, w->view, 128)); }
-static void run_scan_bwd(work *w) { must(w->d, plim_cuda_delta_scan_bwd(w->d, w->view, 128)); }
-static void run_gradients(work *w) { must(w->d, plim_cuda_delta_gradients(w->d, w->view, 128)); }
-static void run_conv_fwd(work *w) { must(w->d, plim_cuda_conv_silu_fwd(w->d, &w->conv)); }
-static void run_conv_bwd(work *w) { must(w->d, plim_cuda_conv_silu_bwd(w->d, &w->conv)); }
-static void run_l2_fwd(work *w) { must(w->d, plim_cuda_l2norm_fwd(w->d, &w->l2)); }
-static void run_l2_bwd(work *w) { must(w->d, plim_cuda_l2norm_bwd(w->d, &w->l2)); }
-static void run_decay_fwd(work *w) { must(w->d, plim_cuda_decay_fwd(w->d, &w->decay)); }
-static void run_decay_bwd(work *w) { must(w->d, plim_cuda_decay_bwd(w->d, &w->decay)); }
-static void run_norm_fwd(work *w) { must(w->d, plim_cuda_gated_norm_fwd(w->d, &w->norm)); }
-static void run_norm_bwd(work *w) { must(w->d, plim_cuda_gated_norm_bwd(w->d, &w->norm)); }
+static void run_solve(work *w)
+{
+    must(w->d, plim_cuda_delta_solve(w->d, w->view, 128));
+}
+static void run_scan_fwd(work *w)
+{
+    must(w->d, plim_cuda_delta_scan_fwd(w->d, w->view, 128, true));
+}
+static void run_output(work *w)
+{
+    must(w->d, plim_cuda_delta_output(w->d, w->view, 128));
+}
+static void run_inner(work *w)
+{
+    must(w->d, plim_cuda_delta_inner(w->d, w->view, 128));
+}
+static void run_scan_bwd(work *w)
+{
+    must(w->d, plim_cuda_delta_scan_bwd(w->d, w->view, 128));
+}
+static void run_gradients(work *w)
+{
+    must(w->d, plim_cuda_delta_gradients(w->d, w->view, 128));
+}
+static void run_conv_fwd(work *w)
+{
+    must(w->d, plim_cuda_conv_silu_fwd(w->d, &w->conv));
+}
+static void run_conv_bwd(work *w)
+{
+    must(w->d, plim_cuda_conv_silu_bwd(w->d, &w->conv));
+}
+static void run_l2_fwd(work *w)
+{
+    must(w->d, plim_cuda_l2norm_fwd(w->d, &w->l2));
+}
+static void run_l2_bwd(work *w)
+{
+    must(w->d, plim_cuda_l2norm_bwd(w->d, &w->l2));
+}
+static void run_decay_fwd(work *w)
+{
+    must(w->d, plim_cuda_decay_fwd(w->d, &w->decay));
+}
+static void run_decay_bwd(work *w)
+{
+    must(w->d, plim_cuda_decay_bwd(w->d, &w->decay));
+}
+static void run_norm_fwd(work *w)
+{
+    must(w->d, plim_cuda_gated_norm_fwd(w->d, &w->norm));
+}
+static void run_norm_bwd(work *w)
+{
+    must(w->d, plim_cuda_gated_norm_bwd(w->d, &w->norm));
+}
 
 /* bytes_per_token: read and written once. */
 static void measure(work *w, const char *name, void (*run)(work *), double bytes_per_token)
@@ -155,7 +201,8 @@ static void cut(work *w, int64_t tile)
     plim_chunk *host = (plim_chunk *)malloc((size_t)(tiles * bound) * sizeof *host);
     w->tile = tile;
     w->chunks = 0;
-    for (int64_t i = 0; i < tiles; i++) w->chunks = plim_chunk_table(&docs, i * tile, tile, host + i * w->chunks);
+    for (int64_t i = 0; i < tiles; i++)
+        w->chunks = plim_chunk_table(&docs, i * tile, tile, host + i * w->chunks);
     if (w->tables) cudaFree(w->tables);
     cuda(cudaMalloc(&w->tables, (size_t)(tiles * bound) * sizeof *host));
     cuda(cudaMemcpy(w->tables, host, (size_t)(tiles * w->chunks) * sizeof *host, cudaMemcpyHostToDevice));
@@ -194,8 +241,10 @@ static void make_view(work *w)
     char *base = (char *)a.scratch;
     delta_view v = {};
     v.q = rows_view<const bf16>(a.q), v.k = rows_view<const bf16>(a.k), v.v = rows_view<const bf16>(a.v);
-    v.dout = rows_view<const bf16>(a.dout), v.g = rows_view<const float>(a.g), v.beta = rows_view<const float>(a.beta);
-    v.o = rows_view<bf16>(a.o), v.dq = rows_view<bf16>(a.dq), v.dk = rows_view<bf16>(a.dk), v.dv = rows_view<bf16>(a.dv);
+    v.dout = rows_view<const bf16>(a.dout), v.g = rows_view<const float>(a.g),
+    v.beta = rows_view<const float>(a.beta);
+    v.o = rows_view<bf16>(a.o), v.dq = rows_view<bf16>(a.dq), v.dk = rows_view<bf16>(a.dk),
+    v.dv = rows_view<bf16>(a.dv);
     v.state = rows_view<float>(a.state), v.dstate = rows_view<float>(a.dstate);
     v.dg = rows_view<float>(a.dg), v.dbl = rows_view<float>(a.dbl);
     v.s = (bf16 *)(base + l.state), v.t = (bf16 *)(base + l.t), v.d = (bf16 *)(base + l.d);
@@ -219,15 +268,18 @@ static void neighbours(work *w)
     w->conv.dm = make(PLIM_BF16, T, channels, 0, 0);
     w->conv.carry = make(PLIM_F32, TAPS - 1, channels, 0, 0);
     w->conv.docs = {1, T, T, start_dev, start};
-    w->l2.x = plim_tensor_cols(w->conv.m, 0, 2 * HK * DK), w->l2.y = plim_tensor_cols(w->conv.y, 0, 2 * HK * DK);
-    w->l2.dy = plim_tensor_cols(w->conv.dy, 0, 2 * HK * DK), w->l2.dx = plim_tensor_cols(w->conv.dm, 0, 2 * HK * DK);
+    w->l2.x = plim_tensor_cols(w->conv.m, 0, 2 * HK * DK),
+    w->l2.y = plim_tensor_cols(w->conv.y, 0, 2 * HK * DK);
+    w->l2.dy = plim_tensor_cols(w->conv.dy, 0, 2 * HK * DK),
+    w->l2.dx = plim_tensor_cols(w->conv.dm, 0, 2 * HK * DK);
     w->l2.dim = DK, w->l2.scale = 1;
     w->decay.ba = make(PLIM_F32, T, 2 * HV, -4, 4);
     w->decay.a_log = make(PLIM_F32, 1, HV, -1, 1), w->decay.dt_bias = make(PLIM_F32, 1, HV, -1, 1);
     w->decay.g = w->a.g, w->decay.beta = w->a.beta, w->decay.dg = w->a.dg, w->decay.dbl = w->a.dbl;
     w->decay.dba = make(PLIM_BF16, T, 2 * HV, 0, 0);
     w->norm.o = w->a.v, w->norm.z = w->a.dout, w->norm.y = w->a.o, w->norm.w = make(PLIM_F32, 1, DV, 0, 1);
-    w->norm.dy = w->a.o, w->norm.dout = w->a.dv, w->norm.dz = make(PLIM_BF16, T, HV * DV, 0, 0), w->norm.eps = 1e-6;
+    w->norm.dy = w->a.o, w->norm.dout = w->a.dv, w->norm.dz = make(PLIM_BF16, T, HV * DV, 0, 0),
+    w->norm.eps = 1e-6;
     measure(w, "conv_silu_fwd", run_conv_fwd, 4.0 * (double)channels);
     measure(w, "conv_silu_bwd", run_conv_bwd, 6.0 * (double)channels);
     measure(w, "l2norm_fwd (q and k)", run_l2_fwd, 4.0 * 2 * HK * DK);
@@ -249,7 +301,8 @@ int main(void)
     const double state = 2.0 * DK * DV / 64, keys = 2.0 * DK, values = 2.0 * DV, solve = 128;
     const double f1 = HK * keys + HV * solve, f2 = HK * keys + HV * (solve + 2 * values + state),
                  f3 = 2 * HK * keys + HV * (state + 2 * values), b1 = 2 * HK * keys + HV * 2 * values,
-                 b2 = 2 * HK * keys + HV * (solve + 3 * values + state), b3 = 4 * HK * keys + HV * (2 * state + 4 * values);
+                 b2 = 2 * HK * keys + HV * (solve + 3 * values + state),
+                 b3 = 4 * HK * keys + HV * (2 * state + 4 * values);
     const int64_t lengths[] = {16384, 65536}, tiles[] = {4096, 16384};
     for (int64_t tokens : lengths) {
         work w = {};

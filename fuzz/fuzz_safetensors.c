@@ -16,8 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     plim_ctx *c = NULL;
     plim_safetensors *s = NULL;
     if (bytes < 4 || plim_ctx_open(NULL, &c)) return 0;
-    /* The first four bytes say how much data follows the part in memory; fewer need no mutation of the rest.
-     */
+    /* The first four bytes say how much data follows the part in memory; fewer need no mutation of the
+     * rest. */
     uint64_t beyond =
         (uint64_t)data[0] | (uint64_t)data[1] << 8 | (uint64_t)data[2] << 16 | (uint64_t)data[3] << 24;
     data += 4;

@@ -113,8 +113,8 @@ PLIM_API
 plim_status plim_cards_merge(plim_ctx *c, const plim_cards *base, const plim_cards *over, plim_cards *out);
 
 /* The card with this id or alias; upper and lower case, '_', ' ' and '-' are alike.  *out points into cards.
- * Errors: PLIM_E_USAGE (none; the message lists the ids and the nearest name), PLIM_E_FORMAT (it lacks keys).
- */
+ * Errors: PLIM_E_USAGE (none; the message lists the ids and the nearest name), PLIM_E_FORMAT (it lacks
+ * keys). */
 PLIM_API
 plim_status plim_cards_find(plim_ctx *c, const plim_cards *cards, const char *name, const plim_card **out);
 

@@ -45,8 +45,8 @@ typedef struct plim_note_cost {
 PLIM_API
 bool plim_note_cost_of(const plim_card *card, double tokens, plim_note_cost *out);
 
-/* As the note prints them: hours with one decimal below five, else whole ("3.1", "9"); dollars whole ("23").
- */
+/* As the note prints them: hours with one decimal below five, else whole ("3.1", "9"); dollars whole
+ * ("23"). */
 PLIM_API
 void plim_note_hours_text(double hours, char text[24]);
 PLIM_API

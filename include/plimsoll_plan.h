@@ -7,8 +7,7 @@
 #ifndef PLIMSOLL_PLAN_H
 #define PLIMSOLL_PLAN_H
 
-/* ---- what a byte is for -----------------------------------------------------------------------------------
- */
+/* ---- what a byte is for -------------------------------------------------------------------------------- */
 
 /* What a byte is for.  Key for machines, label for people. */
 #define PLIM_COMPONENT_MAP(X)                                                                                \
@@ -45,8 +44,7 @@ typedef struct plim_usage {
     size_t component_bytes[PLIM_COMPONENT_COUNT];
 } plim_usage;
 
-/* ---- options of a step
- * -------------------------------------------------------------------------------------- */
+/* ---- options of a step --------------------------------------------------------------------------------- */
 
 /* Linear projections an adapter may sit on, by their checkpoint names. */
 #define PLIM_TARGET_MAP(X)                                                                                   \
@@ -118,8 +116,7 @@ typedef struct plim_options {
 PLIM_API
 plim_options plim_options_defaults(void);
 
-/* ---- memory of a step
- * ------------------------------------------------------------------------------------------ */
+/* ---- memory of a step ---------------------------------------------------------------------------------- */
 
 typedef enum plim_phase {
     PLIM_PHASE_LOAD,

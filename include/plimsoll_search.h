@@ -10,8 +10,7 @@
 #include "plimsoll_formula.h"
 #include "plimsoll_plan.h"
 
-/* ---- time
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------------------- */
 
 /* One optimiser step of one sequence.  step_s = forward_s + backward_s + other_s: forward and backward are
  * each the larger of their work and of the copies over the host link beside it. */
@@ -39,8 +38,7 @@ plim_token_flop plim_token_flop_of(const plim_spec *s);
 /* Runs are quoted as a range: the roofline, and the roofline at this share of its rates. */
 #define PLIM_SLOW_SHARE 0.75
 
-/* ---- choice
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- choice -------------------------------------------------------------------------------------------- */
 
 /* Options a person fixed; the others are searched. */
 #define PLIM_PIN_MAP(X)                                                                                      \
@@ -115,8 +113,7 @@ PLIM_API
 plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_options *base,
                          const plim_limits *limits, int64_t step_tokens, int64_t most_tokens, int64_t *out);
 
-/* ---- which kernels exist
- * ------------------------------------------------------------------------------------------------ */
+/* ---- which kernels exist ------------------------------------------------------------------------------- */
 
 /* Whether this version of plimsoll can run a step on the card, and if not, what is missing, in one phrase. */
 PLIM_API

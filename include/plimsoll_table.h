@@ -55,8 +55,8 @@ typedef struct plim_table_request {
     plim_options base;
     plim_limits limits;
     plim_workload workload;
-    const char *card_file;       /* cards of the person's own, for the next command; NULL: none */
-    bool load_line; /* also the longest length of every card */
+    const char *card_file; /* cards of the person's own, for the next command; NULL: none */
+    bool load_line;        /* also the longest length of every card */
 } plim_table_request;
 
 /* One length x placement x loss with nothing else searched: comparable between trainers. */
@@ -95,7 +95,7 @@ typedef struct plim_next {
     plim_next_kind kind;
     const plim_choice *choice; /* the choice to prove; NULL with PLIM_NEXT_CHANGE, note and hf */
     char text[512];            /* a sentence */
-    char command[1024];         /* "" if none */
+    char command[1024];        /* "" if none */
 } plim_next;
 
 typedef struct plim_table {

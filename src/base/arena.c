@@ -1,5 +1,5 @@
-/* arena.c - decides where in a block each tensor lies, and remembers the highest point and what it was made of.
- * A peak always stands just before a pop (or the end), so pushes stay cheap and pop looks. */
+/* arena.c - decides where in a block each tensor lies, and remembers the highest point and what it was made
+ * of. A peak always stands just before a pop (or the end), so pushes stay cheap and pop looks. */
 #include "base/arena.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ static bool take(plim_arena *a, const plim_arena_entry *e, void **out)
 {
     *out = NULL;
     size_t bytes;
-    if (__builtin_add_overflow(e->size_bytes, (size_t)PLIM_ARENA_ALIGN - 1, &bytes) || bytes > INT64_MAX / 2 ||
-        a->used.total_bytes > INT64_MAX / 2)
+    if (__builtin_add_overflow(e->size_bytes, (size_t)PLIM_ARENA_ALIGN - 1, &bytes) ||
+        bytes > INT64_MAX / 2 || a->used.total_bytes > INT64_MAX / 2)
         a->overflow = true;
     if (a->overflow || a->exhausted) return false;
     bytes &= ~(size_t)(PLIM_ARENA_ALIGN - 1);
@@ -68,8 +68,8 @@ static bool measure(plim_dtype d, int64_t all_rows, int64_t all_cols, int64_t *p
     return true;
 }
 
-plim_tensor plim_arena_push_padded(plim_arena *a, plim_component m, const char *name, plim_dtype d, int64_t rows,
-                                   int64_t cols, int64_t pad_rows, int64_t pad_cols)
+plim_tensor plim_arena_push_padded(plim_arena *a, plim_component m, const char *name, plim_dtype d,
+                                   int64_t rows, int64_t cols, int64_t pad_rows, int64_t pad_cols)
 {
     int64_t all_rows, all_cols, pitch = 0;
     size_t bytes = 0;

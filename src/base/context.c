@@ -113,13 +113,15 @@ plim_status plim_fail(plim_ctx *c, plim_status st, const char *fmt, ...)
 
 plim_status plim_fail_alloc(plim_ctx *c, size_t bytes, const char *what)
 {
-    return plim_fail(c, PLIM_E_OOM_HOST, "out of host memory: %zu bytes for %s could not be allocated", bytes, what);
+    return plim_fail(c, PLIM_E_OOM_HOST, "out of host memory: %zu bytes for %s could not be allocated", bytes,
+                     what);
 }
 
 plim_status plim_alloc(plim_ctx *c, size_t count, size_t size, const char *what, void *out)
 {
     if (size && count > SIZE_MAX / size)
-        return plim_fail(c, PLIM_E_OOM_HOST, "out of host memory: %zu x %zu bytes for %s overflow", count, size, what);
+        return plim_fail(c, PLIM_E_OOM_HOST, "out of host memory: %zu x %zu bytes for %s overflow", count,
+                         size, what);
     size_t bytes = count * size;
     if (bytes == 0) bytes = 1;
     void *p = c->allocator.alloc(c->allocator.user, bytes);

@@ -71,8 +71,8 @@ static const char *found(const reader *r, char out[16])
 
 /* ---- strings ------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at p (n >= 1 left), 0 if it is none: overlong, surrogate, above U+10FFFF, cut.
- */
+/* Bytes of the UTF-8 character at p (n >= 1 left), 0 if it is none: overlong, surrogate, above U+10FFFF,
+ * cut. */
 static size_t utf8_length(const unsigned char *p, size_t n)
 {
     if (p[0] < 0x80) return 1;

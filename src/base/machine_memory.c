@@ -10,8 +10,7 @@
 
 #define NO_LIMIT_FROM (UINT64_C(1) << 60)
 
-/* ---- texts ----------------------------------------------------------------------------------------------
- */
+/* ---- texts --------------------------------------------------------------------------------------------- */
 
 /* Digits at *at into *out; false where there are none or they pass 64 bits. */
 static bool number(const char **at, uint64_t *out)
@@ -171,8 +170,7 @@ bool plim_cgroup_mount(const char *text, int version, char *at, char *mount_root
     return false;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 /* Files of /proc and of cgroups say their size is 0, so they are read until they end.  The text is
  * zero-terminated; release it. */

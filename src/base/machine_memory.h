@@ -34,8 +34,7 @@ plim_status plim_process_memory_read(plim_ctx *c, const char *root, plim_process
  * the whole life of the process. */
 bool plim_process_peak_reset(const char *root);
 
-/* ---- the texts, without the files -----------------------------------------------------------------------
- */
+/* ---- the texts, without the files ---------------------------------------------------------------------- */
 
 /* "Key:   123 kB" of a file of such lines, in bytes.  False: no such line, or not a number of kB. */
 bool plim_kb_line(const char *text, const char *key, uint64_t *out_bytes);

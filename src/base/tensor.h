@@ -16,7 +16,7 @@ typedef struct plim_tensor {
 static inline int plim_dtype_shift(plim_dtype d)
 {
     static const unsigned char shift[PLIM_DTYPE_COUNT] = {
-#define PLIM_DTYPE_SHIFT(name, bytes) (bytes) == 8 ? 3 : (bytes) == 4 ? 2 : (bytes) - 1,
+#define PLIM_DTYPE_SHIFT(name, bytes) (bytes) == 8 ? 3 : (bytes) == 4 ? 2 : (bytes)-1,
         PLIM_DTYPE_MAP(PLIM_DTYPE_SHIFT)
 #undef PLIM_DTYPE_SHIFT
     };

@@ -103,8 +103,8 @@ static plim_status read_decimal(plim_ctx *c, const char *what, const char *text,
     return PLIM_OK;
 }
 
-/* digits * scale / 10^places, if that is a whole number: each 2 and each 5 must come out of one of the two.
- */
+/* digits * scale / 10^places, if that is a whole number: each 2 and each 5 must come out of one of the
+ * two. */
 static bool divide_out(uint64_t *digits, uint64_t *scale, uint64_t prime)
 {
     if (*digits % prime == 0) *digits /= prime;

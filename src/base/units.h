@@ -12,8 +12,8 @@
 /* `what` names the option or field in the message ("--tokens").  Errors of all four: PLIM_E_USAGE (not a
  * number of this kind), PLIM_E_RANGE (too large, or outside min .. max). */
 
-/* A whole number with k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024): 48k = 48,000, 48Ki = 49,152.
- */
+/* A whole number with k M G T (powers of 1000) or Ki Mi Gi Ti (powers of 1024): 48k = 48,000, 48Ki =
+ * 49,152. */
 plim_status plim_parse_count(plim_ctx *c, const char *what, const char *text, int64_t *out);
 
 /* A whole number of bytes with B kB MB GB TB or KiB MiB GiB TiB; bare: bytes.  At most 2^63 - 1. */
@@ -38,8 +38,8 @@ plim_status plim_next_item(plim_ctx *c, const char *what, const char **cursor, c
 
 const char *plim_format_thousands(char buf[PLIM_NUMBER_BYTES], int64_t n); /* "26,895,998,464" */
 
-/* The shortest exact form that plim_parse_count reads back, else thousands: "16k", "3.3M", "64Ki", "65,535".
- */
+/* The shortest exact form that plim_parse_count reads back, else thousands: "16k", "3.3M", "64Ki",
+ * "65,535". */
 const char *plim_format_count(char buf[PLIM_NUMBER_BYTES], int64_t n);
 
 const char *plim_format_bytes_gib(char buf[PLIM_NUMBER_BYTES],

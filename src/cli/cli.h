@@ -47,7 +47,8 @@ int plim_cli_failed(plim_cli *cli, plim_status st);
  * source tree. buf: at least 4096 bytes.  False: nowhere. */
 bool plim_cli_share(char *buf, size_t bytes, const char *name);
 
-/* For commands that compute: waiting threads sleep instead of spinning.  Returns, or starts the program again. */
+/* For commands that compute: waiting threads sleep instead of spinning.  Returns, or starts the program
+ * again. */
 void plim_cli_calm_threads(char **argv);
 
 extern const plim_cli_command plim_command_plan;

@@ -25,8 +25,7 @@ typedef struct test {
     int64_t done_tokens;
 } test;
 
-/* ---- machine, budget, price -----------------------------------------------------------------------------
- */
+/* ---- machine, budget, price ---------------------------------------------------------------------------- */
 
 /* Where nothing was said, a GPU if there is one and nothing speaks against it. */
 static plim_status settle_device(test *t)
@@ -103,8 +102,7 @@ static plim_status settle_price(test *t)
                      "--max-usd wants a price: --usd-per-h, or the card's with --card");
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------------------ */
 
 static bool ends_in_json(const char *path)
 {
@@ -128,8 +126,7 @@ static plim_status settle_path(test *t)
     return plim_path_join(t->cli->ctx, t->path, sizeof t->path, t->ask.out ? out : "", name);
 }
 
-/* ---- progress -------------------------------------------------------------------------------------------
- */
+/* ---- progress ------------------------------------------------------------------------------------------ */
 
 static void see_weights(void *user, int64_t done, int64_t total)
 {
@@ -151,8 +148,7 @@ static void see_length(void *user, const plim_memtest_length *l, double left_s)
     plim_memtest_print_length(t->cli, l, left_s);
 }
 
-/* ---- the command ----------------------------------------------------------------------------------------
- */
+/* ---- the command --------------------------------------------------------------------------------------- */
 
 static void settle_config(test *t)
 {

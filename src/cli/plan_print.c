@@ -30,8 +30,7 @@ static const char *thousands(char *buf, int64_t n)
     return plim_format_thousands(buf, n);
 }
 
-/* ---- heading
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- heading ------------------------------------------------------------------------------------------- */
 
 static void print_model(const plim_plan_ask *ask, const plim_table *t, FILE *to)
 {
@@ -62,8 +61,7 @@ static void print_model(const plim_plan_ask *ask, const plim_table *t, FILE *to)
     fprintf(to, "\n\n");
 }
 
-/* ---- fit and cost
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- fit and cost -------------------------------------------------------------------------------------- */
 
 static void head_lengths(plim_grid *g, const plim_table *t)
 {
@@ -130,8 +128,7 @@ static void print_fit(const plim_plan_ask *ask, const plim_table *t, plim_ctx *c
     plim_grid_close(&g);
 }
 
-/* ---- options of one length, cheapest first
- * ------------------------------------------------------------------------------ */
+/* ---- options of one length, cheapest first ------------------------------------------------------------- */
 
 static int by_price(const void *a, const void *b)
 {
@@ -208,8 +205,7 @@ static void print_options(const plim_plan_ask *ask, const plim_table *t, int64_t
     plim_grid_close(&g);
 }
 
-/* ---- load line, runs, next
- * ------------------------------------------------------------------------------------------------ */
+/* ---- load line, runs, next ----------------------------------------------------------------------------- */
 
 static void line_cell(plim_grid *g, int64_t tokens)
 {

@@ -86,8 +86,7 @@ static plim_status read_arguments(plim_cli *cli, int argc, char **argv, ask *a, 
     return PLIM_OK;
 }
 
-/* ---- printing
- * ------------------------------------------------------------------------------------------------ */
+/* ---- printing ------------------------------------------------------------------------------------------ */
 
 static void print_marked(const plim_rendered *r, const plim_labels *l, bool colour)
 {
@@ -153,8 +152,7 @@ static plim_status print_labels(plim_cli *cli, const ask *a, const plim_chat_tem
     return st;
 }
 
-/* ---- the command
- * --------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------------------------------- */
 
 static plim_status render_row(plim_cli *cli, const ask *a, const plim_chat_template *t, json_t *row)
 {

@@ -1,6 +1,6 @@
-/* threads.c - decides that waiting threads sleep soon.  libgomp spins for milliseconds before it lets a core go; on a
- * machine that others use as well, a step then takes several times as long.  It reads its settings when the program is
- * loaded, so the program starts itself again with them. */
+/* threads.c - decides that waiting threads sleep soon.  libgomp spins for milliseconds before it lets a core
+ * go; on a machine that others use as well, a step then takes several times as long.  It reads its settings
+ * when the program is loaded, so the program starts itself again with them. */
 #include "cli/cli.h"
 
 #include <stdlib.h>

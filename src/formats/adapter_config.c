@@ -182,8 +182,7 @@ plim_status plim_adapter_config_load(plim_ctx *c, const char *path, plim_adapter
     return st;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* A JSON string; base_model is the only text that is not ours. */
 static plim_status write_text(plim_ctx *c, plim_writer *w, const char *text)

@@ -46,8 +46,7 @@ void plim_memtest_result_judge(plim_memtest_result *r)
     }
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------
- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 /* Every key of obj must be among keys (separated by blanks). */
 static plim_status only_keys(const plim_json *j, const json_t *obj, const char *path, const char *keys)
@@ -147,8 +146,7 @@ static plim_status amount(const plim_json *j, const json_t *obj, const char *pat
     return PLIM_OK;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------
- */
+/* ---- parts --------------------------------------------------------------------------------------------- */
 
 static const char *kernel_word(int i)
 {

@@ -25,8 +25,7 @@ typedef struct writer {
     plim_status status;
 } writer;
 
-/* ---- text -----------------------------------------------------------------------------------------------
- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
 static void append(writer *w, const char *bytes, size_t n)
 {
@@ -73,8 +72,7 @@ static void close_node(writer *w, char bracket)
     w->first = false;
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------
- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 static void put_null(writer *w, const char *key)
 {
@@ -154,8 +152,7 @@ static void put_bytes(writer *w, const char *stem, int64_t bytes)
     put_real(w, key, bytes < 0 ? NAN : (double)bytes / PLIM_MEMTEST_GIB);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------
- */
+/* ---- parts --------------------------------------------------------------------------------------------- */
 
 static void put_shared_options(writer *w, const plim_memtest_result *r)
 {

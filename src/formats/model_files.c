@@ -66,8 +66,7 @@ static bool ends(const char *text, const char *suffix)
     return n >= m && !strcmp(text + n - m, suffix);
 }
 
-/* ---- declared tensors -----------------------------------------------------------------------------------
- */
+/* ---- declared tensors ---------------------------------------------------------------------------------- */
 
 static bool collect(void *user, const plim_tensor_decl *decl)
 {
@@ -108,8 +107,7 @@ static slot *find_slot(const check *k, const char *name)
     return NULL;
 }
 
-/* ---- one tensor -----------------------------------------------------------------------------------------
- */
+/* ---- one tensor ---------------------------------------------------------------------------------------- */
 
 static void spell_shape(char *buf, size_t cap, const int64_t *shape, int32_t dims)
 {
@@ -218,8 +216,7 @@ static plim_status check_tensor(check *k, size_t file, const plim_safetensors_te
     return check_unknown(k, t->name);
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 /* The index decides: a tensor it puts elsewhere, or nowhere, is not taken from this file. */
 static plim_status check_in_shard(check *k, size_t file, const plim_safetensors_tensor *t)
@@ -409,8 +406,7 @@ static plim_status read_weights(check *k)
     return note_strays(k);
 }
 
-/* ---- the result -----------------------------------------------------------------------------------------
- */
+/* ---- the result ---------------------------------------------------------------------------------------- */
 
 static plim_status check_missing(check *k)
 {

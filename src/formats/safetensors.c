@@ -62,8 +62,7 @@ static uint64_t end_bytes(const plim_safetensors_tensor *t)
     return t->offset_bytes + t->size_bytes;
 }
 
-/* ---- one entry ------------------------------------------------------------------------------------------
- */
+/* ---- one entry ----------------------------------------------------------------------------------------- */
 
 static bool parse_range(const json_t *offsets, uint64_t data_start_bytes, plim_safetensors_tensor *t)
 {
@@ -160,8 +159,7 @@ static plim_status parse_entry(parser *p, const json_t *entry, plim_safetensors_
     return PLIM_OK;
 }
 
-/* ---- all entries ----------------------------------------------------------------------------------------
- */
+/* ---- all entries --------------------------------------------------------------------------------------- */
 
 static const char *keep(parser *p, const char *text)
 {
@@ -289,8 +287,7 @@ static plim_status parse_header(parser *p, const json_t *root)
     return PLIM_OK;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------------------ */
 
 static plim_status lfs_fault(const parser *p, const char *head, size_t head_bytes)
 {
@@ -440,8 +437,7 @@ void plim_safetensors_close(plim_safetensors *s)
     plim_release(s->c, s);
 }
 
-/* ---- what was read --------------------------------------------------------------------------------------
- */
+/* ---- what was read ------------------------------------------------------------------------------------- */
 
 size_t plim_safetensors_count(const plim_safetensors *s)
 {

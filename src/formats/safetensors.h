@@ -56,8 +56,8 @@ plim_status plim_safetensors_open(plim_ctx *c, const char *path, plim_safetensor
 plim_status plim_safetensors_parse(plim_ctx *c, const char *name, const void *head, size_t head_bytes,
                                    uint64_t file_bytes, plim_safetensors **out);
 
-/* Called for every fault; tensor is "" when the fault is the file's.  Anything but PLIM_OK ends the survey.
- */
+/* Called for every fault; tensor is "" when the fault is the file's.  Anything but PLIM_OK ends the
+ * survey. */
 typedef plim_status (*plim_safetensors_report)(void *user, plim_safetensors_fault fault, const char *tensor,
                                                const char *text);
 

@@ -1,5 +1,5 @@
-/* safetensors_writer.h - writing a safetensors file: declare everything, then stream the data in that order.
- */
+/* safetensors_writer.h - writing a safetensors file: declare everything, then stream the data in that
+ * order. */
 #ifndef PLIM_FORMATS_SAFETENSORS_WRITER_H
 #define PLIM_FORMATS_SAFETENSORS_WRITER_H
 

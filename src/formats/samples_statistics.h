@@ -1,5 +1,5 @@
-/* samples_statistics.h - the statistics of a samples file, counted document by document: docs/statistics.md.
- */
+/* samples_statistics.h - the statistics of a samples file, counted document by document:
+ * docs/statistics.md. */
 #ifndef PLIM_FORMATS_SAMPLES_STATISTICS_H
 #define PLIM_FORMATS_SAMPLES_STATISTICS_H
 

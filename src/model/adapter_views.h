@@ -22,8 +22,8 @@ typedef struct plim_layer_adapters {
 /* layers: one for each layer of the card. */
 void plim_adapter_views(const plim_shape *sh, const plim_adapters *blocks, plim_layer_adapters *layers);
 
-/* The product of a layer that a target belongs to, and its part; NULL when the layer has no such projection.
- */
+/* The product of a layer that a target belongs to, and its part; NULL when the layer has no such
+ * projection. */
 plim_adapter_part *plim_adapter_part_of(const plim_shape *sh, plim_layer_adapters *layers, int64_t layer,
                                         plim_target target);
 

@@ -111,8 +111,7 @@ void plim_engine_close(plim_engine *e)
     plim_release(c, e);
 }
 
-/* ---- a sequence
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- a sequence ---------------------------------------------------------------------------------------- */
 
 int64_t plim_sequence_labels(const plim_sequence *q, double *weight_sum)
 {

@@ -65,8 +65,7 @@ plim_status plim_engine_sequence(plim_engine *e, const plim_sequence *q, double 
 /* Zeroes what a step adds to: adapter gradients and scalars. */
 plim_status plim_engine_zero(plim_engine *e);
 
-/* ---- products (linear_run.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- products (linear_run.c) --------------------------------------------------------------------------- */
 
 /* One product of a layer with everything that belongs to it. */
 typedef struct plim_product {
@@ -135,8 +134,7 @@ plim_status plim_head_run(plim_engine *e, const plim_head_work *w, plim_tensor x
 plim_status plim_head_logits(plim_engine *e, const plim_head_work *w, plim_tensor x, int64_t first,
                              int64_t rows);
 
-/* ---- whole passes (pass.c)
- * ------------------------------------------------------------------------------------------------ */
+/* ---- whole passes (pass.c) ----------------------------------------------------------------------------- */
 
 /* Embedding, layers, loss, and back: leaves gradients added in the adapters' blocks and the loss added in its
  * scalar. */

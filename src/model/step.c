@@ -33,8 +33,7 @@ static bool is_attention(const plim_shape *sh, int64_t layer)
     return sh->spec->layer_type[layer] == PLIM_LAYER_ATTENTION;
 }
 
-/* ---- whole step
- * ------------------------------------------------------------------------------------------------- */
+/* ---- whole step ---------------------------------------------------------------------------------------- */
 
 static void batch_layout(walk *w)
 {
@@ -103,8 +102,7 @@ static void whole_step_layout(walk *w)
         for (int i = 0; i < 2; i++) st->ring[i] = residual(w, PLIM_MEM_RESIDUAL, "ring");
 }
 
-/* ---- forward
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* Where the input of a layer (or, past the last, the final output) lies on the device. */
 static void input_layout(walk *w, int64_t layer)
@@ -190,8 +188,7 @@ static void forward_layer(walk *w, int64_t layer)
     end_phase(w, PLIM_PHASE_FORWARD, layer);
 }
 
-/* ---- backward
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------------------ */
 
 static void recompute_layout(walk *w, int64_t layer)
 {
@@ -232,8 +229,7 @@ static void backward_layer(walk *w, int64_t layer)
     plim_arena_pop(a, &l->before_input);
 }
 
-/* ---- evaluation, saving
- * ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation, saving -------------------------------------------------------------------------------- */
 
 static void evaluate_layout(walk *w)
 {

@@ -81,8 +81,7 @@ plim_tensor_role plim_tensor_role_of(const char *name, plim_target *target)
     return single[find_single(name)].role;
 }
 
-/* ---- products -------------------------------------------------------------------------------------------
- */
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 enum { PRODUCTS = 5 };
 
@@ -134,8 +133,7 @@ uint32_t plim_model_targets(const plim_spec *s, uint32_t targets)
     return found & targets;
 }
 
-/* ---- places ---------------------------------------------------------------------------------------------
- */
+/* ---- places -------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
     const plim_shape *sh;
@@ -196,8 +194,7 @@ plim_status plim_tensor_map_walk(const plim_shape *sh, const plim_model_weights 
     return w.st;
 }
 
-/* ---- padding --------------------------------------------------------------------------------------------
- */
+/* ---- padding ------------------------------------------------------------------------------------------- */
 
 /* Columns of t from cols to the pitch; its rows below, over the whole pitch. */
 static plim_status visit_padding(plim_tensor t, int64_t pad_rows, plim_view_visit visit, void *user)

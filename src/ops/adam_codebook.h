@@ -22,8 +22,8 @@ typedef struct plim_adam_book {
     float value[256], middle[255];
 } plim_adam_book;
 
-/* with_sign: the book of first moments, -0.99 .. 1 with 0 at 127; else of second moments, 0 .. 1 with 0 at 0.
- */
+/* with_sign: the book of first moments, -0.99 .. 1 with 0 at 127; else of second moments, 0 .. 1 with 0 at
+ * 0. */
 void plim_adam_book_make(plim_adam_book *b, bool with_sign);
 
 /* Code whose value is nearest to x; the lower one at a tie. */

@@ -2,8 +2,9 @@
  * Ours need none beside the row sums that the layout already holds. */
 #include "ops/attention_scratch.h"
 
-#define CUDNN_FIXED_BYTES ((size_t)128 << 10) /* workspace beside the terms below, offsets of packed documents */
-#define CUDNN_BUCKET      1024                /* rows are counted in steps of this: cuDNN rounds tiles up */
+/* Workspace beside the terms below, and where packed documents start. */
+#define CUDNN_FIXED_BYTES ((size_t)128 << 10)
+#define CUDNN_BUCKET      1024 /* rows are counted in steps of this: cuDNN rounds tiles up */
 
 size_t plim_attention_scratch_bytes(const plim_attention_scratch_args *a)
 {

@@ -1,4 +1,5 @@
-/* machine.h - a column with its device opened: operations and memory.  What differs between a laptop and a card. */
+/* machine.h - a column with its device opened: operations and memory.  What differs between a laptop and a
+ * card. */
 #ifndef PLIM_OPS_MACHINE_H
 #define PLIM_OPS_MACHINE_H
 
@@ -22,7 +23,7 @@ typedef struct plim_machine {
     const char *libraries; /* whose code runs, with versions: for the record of a run */
     const char *attention; /* the attention engine in use, and why; NULL: there is one only */
     plim_attention_kernel attention_kernel; /* that engine, as the layout must know it */
-    bool shared_memory;    /* device and host memory are the same */
+    bool shared_memory;                     /* device and host memory are the same */
 } plim_machine;
 
 /* The CPU.  threads 0: all cores. */

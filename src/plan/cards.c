@@ -10,8 +10,7 @@ void plim_cards_close(plim_ctx *c, plim_cards *cards)
     memset(cards, 0, sizeof *cards);
 }
 
-/* ---- laying one set over another
- * --------------------------------------------------------------------------- */
+/* ---- laying one set over another ----------------------------------------------------------------------- */
 
 static void lay_over(plim_card *card, const plim_card *over)
 {
@@ -71,8 +70,7 @@ plim_status plim_cards_merge(plim_ctx *c, const plim_cards *base, const plim_car
     return st;
 }
 
-/* ---- finding one
- * ------------------------------------------------------------------------------------------- */
+/* ---- finding one --------------------------------------------------------------------------------------- */
 
 static int least(int a, int b, int d)
 {

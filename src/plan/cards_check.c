@@ -1,5 +1,5 @@
-/* cards_check.c - refuses a set of cards that contradicts itself: a wrong unit, a name twice, a key missing.
- */
+/* cards_check.c - refuses a set of cards that contradicts itself: a wrong unit, a name twice, a key
+ * missing. */
 #include "plan/cards.h"
 
 #include <stdio.h>

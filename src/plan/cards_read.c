@@ -31,8 +31,7 @@ const char *plim_figure_key(plim_figure f)
     return (unsigned)f < PLIM_FIGURE_COUNT ? figures[f] : "?";
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------
- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
 static plim_status copy_text(const plim_json *j, const char *path, const char *text, char *out, size_t cap)
 {
@@ -74,8 +73,7 @@ static plim_status check_keys(const plim_json *j, const json_t *obj, const char 
     return PLIM_OK;
 }
 
-/* ---- a figure
- * ---------------------------------------------------------------------------------------------- */
+/* ---- a figure ------------------------------------------------------------------------------------------ */
 
 static bool is_date(const char *s)
 {
@@ -160,8 +158,7 @@ static plim_status read_figures(const plim_json *j, const json_t *obj, const cha
     return PLIM_OK;
 }
 
-/* ---- a card
- * ------------------------------------------------------------------------------------------------ */
+/* ---- a card -------------------------------------------------------------------------------------------- */
 
 static plim_status read_aliases(const plim_json *j, const json_t *obj, const char *path, plim_card *card)
 {
@@ -252,8 +249,7 @@ static plim_status read_card(const plim_json *j, const json_t *obj, const char *
     return plim_card_check(j->ctx, j->name, card);
 }
 
-/* ---- a file
- * ------------------------------------------------------------------------------------------------ */
+/* ---- a file -------------------------------------------------------------------------------------------- */
 
 static plim_status read_cards(const plim_json *j, plim_cards *cards)
 {

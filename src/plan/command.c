@@ -1,5 +1,5 @@
-/* command.c - decides which of the asked options a proposed command repeats: all that are not the defaults.
- */
+/* command.c - decides which of the asked options a proposed command repeats: all that are not the
+ * defaults. */
 #include "plan/command.h"
 
 #include <stdarg.h>

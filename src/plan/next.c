@@ -89,8 +89,7 @@ static plim_status propose_one_card(asker *a, const plim_choice *several)
     return PLIM_OK;
 }
 
-/* ---- nothing carries it
- * ------------------------------------------------------------------------------------------- */
+/* ---- nothing carries it -------------------------------------------------------------------------------- */
 
 typedef struct change {
     const plim_card *card;
@@ -188,8 +187,7 @@ static plim_status propose_change(asker *a, int64_t tokens)
     return PLIM_OK;
 }
 
-/* ---- note and hf
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- note and hf --------------------------------------------------------------------------------------- */
 
 static void formula_next(plim_table *t)
 {

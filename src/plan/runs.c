@@ -1,5 +1,5 @@
-/* runs.c - decides what a pass over the data costs on each card: at the asked lengths, or at the data's own.
- */
+/* runs.c - decides what a pass over the data costs on each card: at the asked lengths, or at the data's
+ * own. */
 #include "plan/table.h"
 
 #include "base/context.h"

@@ -58,8 +58,7 @@ void plim_planner_close(plim_planner *p)
     plim_release(c, p);
 }
 
-/* ---- walks
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- walks --------------------------------------------------------------------------------------------- */
 
 static bool same_options(const plim_options *a, const plim_options *b)
 {
@@ -117,8 +116,7 @@ static plim_status walk(plim_planner *p, const plim_options *o, int cards, plim_
     return PLIM_OK;
 }
 
-/* ---- one candidate
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- one candidate ------------------------------------------------------------------------------------- */
 
 typedef struct search {
     plim_planner *p;
@@ -188,8 +186,7 @@ static plim_status bisect(search *s, const bisection *b, bool *found)
     return PLIM_OK;
 }
 
-/* ---- the options of one family: embedding place and kept attention output are fixed
- * -------------------------------------- */
+/* ---- the options of one family: embedding place and kept attention output are fixed -------------------- */
 
 static plim_status most_kept_layers(search *s, plim_options *o, bool *found)
 {
@@ -225,8 +222,8 @@ static plim_status most_on_host(search *s, const plim_options *base, int64_t *ou
     return PLIM_OK;
 }
 
-/* The best options so far with the fewest layer inputs on the host that fit; fewer copies never take longer.
- */
+/* The best options so far with the fewest layer inputs on the host that fit; fewer copies never take
+ * longer. */
 static plim_status bring_back(search *s)
 {
     plim_options o = s->best.options;
@@ -293,8 +290,8 @@ static plim_status try_families(search *s, const plim_options *base)
     return PLIM_OK;
 }
 
-/* Smaller tiles and slabs only when nothing fits otherwise: they cost speed that the roofline does not see.
- */
+/* Smaller tiles and slabs only when nothing fits otherwise: they cost speed that the roofline does not
+ * see. */
 static plim_status try_sizes(search *s, const plim_options *base, const plim_options *least)
 {
     plim_options o = *base;
@@ -380,8 +377,8 @@ static plim_status leaner(search *s, const plim_options *o, size_t *least, plim_
 }
 
 /* The options that need least device memory: what a no is judged by.  A tile too small takes more again, for
- * the state before every tile is kept; and so can the ring of inputs, where the first layer is the heaviest.
- */
+ * the state before every tile is kept; and so can the ring of inputs, where the first layer is the
+ * heaviest. */
 static plim_status smallest(search *s, const plim_options *base, plim_options *out)
 {
     plim_options o = *base;

@@ -21,8 +21,7 @@ typedef struct builder {
     bool failed;
 } builder;
 
-/* ---- values ---------------------------------------------------------------------------------------------
- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 /* Takes value over; NULL is one that memory did not suffice for.  false: it is gone. */
 static bool put(builder *b, json_t *obj, const char *key, json_t *value)
@@ -122,8 +121,7 @@ static const char *kernel_name(plim_attention_kernel k)
     return "?";
 }
 
-/* ---- what was asked -------------------------------------------------------------------------------------
- */
+/* ---- what was asked ------------------------------------------------------------------------------------ */
 
 static void put_model(builder *b, json_t *root)
 {
@@ -187,8 +185,7 @@ static void put_cards(builder *b, json_t *root)
     }
 }
 
-/* ---- rows -----------------------------------------------------------------------------------------------
- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void put_row_components(builder *b, json_t *o, const plim_table_row *row)
 {
@@ -226,8 +223,7 @@ static void put_rows(builder *b, json_t *root)
     }
 }
 
-/* ---- best options ---------------------------------------------------------------------------------------
- */
+/* ---- best options -------------------------------------------------------------------------------------- */
 
 static void put_options(builder *b, json_t *best, const plim_options *o)
 {
@@ -294,8 +290,7 @@ static void put_best(builder *b, json_t *root)
         put_choice(b, push_object(b, best), &t->best[i]);
 }
 
-/* ---- runs, load line, timeline, next --------------------------------------------------------------------
- */
+/* ---- runs, load line, timeline, next ------------------------------------------------------------------- */
 
 static void put_runs(builder *b, json_t *root)
 {
@@ -360,8 +355,7 @@ static void put_next(builder *b, json_t *root)
     put_bool(b, root, "all_carried", b->t->all_carried);
 }
 
-/* ---- text -----------------------------------------------------------------------------------------------
- */
+/* ---- text ---------------------------------------------------------------------------------------------- */
 
 static plim_status fail_memory(plim_ctx *c)
 {

@@ -1,9 +1,8 @@
-/* html_options.c - the tables of what was chosen: best options, and the fixed rows that all trainers share.
- */
+/* html_options.c - the tables of what was chosen: best options, and the fixed rows that all trainers
+ * share. */
 #include "report/report.h"
 
-/* ---- best options ---------------------------------------------------------------------------------------
- */
+/* ---- best options -------------------------------------------------------------------------------------- */
 
 static void layers_cell(plim_report *r, int64_t some)
 {
@@ -79,8 +78,7 @@ void plim_report_options(plim_report *r)
     plim_writer_printf(r->w, "</table></div>\n</section>\n");
 }
 
-/* ---- fixed rows -----------------------------------------------------------------------------------------
- */
+/* ---- fixed rows ---------------------------------------------------------------------------------------- */
 
 /* The five parts of a formula, or the components that some row of ours has. */
 static void row_parts(const plim_table *t, int64_t i, double gib[PLIM_COMPONENT_COUNT])

@@ -2,8 +2,8 @@
  * narrow one and on paper.  Verdicts differ in mark and word as well as in colour. */
 #include "report/report.h"
 
-/* Colours of components are light enough for dark text in both themes; their order is PLIM_COMPONENT_MAP's.
- */
+/* Colours of components are light enough for dark text in both themes; their order is
+ * PLIM_COMPONENT_MAP's. */
 /* clang-format off: one rule a line */
 const char *const plim_report_style[] = {
     /* colours */

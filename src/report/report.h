@@ -14,8 +14,7 @@ typedef struct plim_report {
     const plim_table *t;
 } plim_report;
 
-/* ---- one cell of the fit table: a length on a card -------------------------------------------------------
- */
+/* ---- one cell of the fit table: a length on a card ----------------------------------------------------- */
 
 typedef struct plim_report_cell {
     plim_verdict verdict;
@@ -38,8 +37,7 @@ int64_t plim_report_next_cheapest(const plim_table *t, int64_t s, plim_verdict w
 /* The longest length that card k carries with a verdict of at most `worst`: its index, -1 for none. */
 int64_t plim_report_longest(const plim_table *t, int64_t k, plim_verdict worst);
 
-/* ---- words ------------------------------------------------------------------------------------------------
- */
+/* ---- words --------------------------------------------------------------------------------------------- */
 
 const char *plim_report_mark(plim_verdict v); /* a character that stands for the verdict without colour */
 const char *plim_report_kernel(plim_attention_kernel k);
@@ -58,8 +56,7 @@ const char *plim_report_part_label(const plim_table *t, int m);
 /* The legend of the components with shown[m]. */
 void plim_report_legend(plim_report *r, const bool shown[PLIM_COMPONENT_COUNT]);
 
-/* ---- sections ---------------------------------------------------------------------------------------------
- */
+/* ---- sections ------------------------------------------------------------------------------------------ */
 
 extern const char *const plim_report_style[]; /* html_style.c: the style sheet in pieces, ended by NULL */
 

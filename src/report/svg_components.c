@@ -1,8 +1,8 @@
 /* svg_components.c - what a peak is made of, as stacked bars on one scale.  Ours: every card at the longest
  * length that it carries.  Formulas: the four rows of the longest length.
  *
- * Lengths are percentages and text keeps its size, so the picture fits any width without shrinking its words.
- */
+ * Lengths are percentages and text keeps its size, so the picture fits any width without shrinking its
+ * words. */
 #include "report/report.h"
 
 #include <stdio.h>
@@ -25,8 +25,7 @@ typedef struct scale {
     double most_gib, tick_gib;
 } scale;
 
-/* ---- which bars -----------------------------------------------------------------------------------------
- */
+/* ---- which bars ---------------------------------------------------------------------------------------- */
 
 static int64_t bar_count(const plim_table *t)
 {
@@ -84,8 +83,7 @@ static scale scale_of(const plim_table *t)
     return s;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------------------------------------- */
 
 static void axis(plim_report *r, const scale *s, int64_t height_px)
 {
@@ -169,8 +167,7 @@ static void draw(plim_report *r, const bar *b, const scale *s, int y)
     mark(r, "end", "the whole card", b->whole_gib, s, y + 36);
 }
 
-/* ---- the exact numbers beside ---------------------------------------------------------------------------
- */
+/* ---- the exact numbers beside -------------------------------------------------------------------------- */
 
 static void exact_table(plim_report *r, const bool shown[PLIM_COMPONENT_COUNT])
 {

@@ -25,8 +25,7 @@ static const plim_usage *usage_of(const plot *p, size_t i)
     return p->host ? &u->host : &u->device;
 }
 
-/* ---- across ---------------------------------------------------------------------------------------------
- */
+/* ---- across -------------------------------------------------------------------------------------------- */
 
 static double single_share(const plim_table *t)
 {
@@ -56,8 +55,7 @@ static size_t phase_end(const plim_table *t, size_t i)
     return end;
 }
 
-/* ---- drawing --------------------------------------------------------------------------------------------
- */
+/* ---- drawing ------------------------------------------------------------------------------------------- */
 
 static double height_of(const plot *p, double bytes)
 {
@@ -217,8 +215,7 @@ static void draw(plim_report *r, const plot *p)
     plim_writer_printf(r->w, "</svg></div>\n");
 }
 
-/* ---- words and numbers ----------------------------------------------------------------------------------
- */
+/* ---- words and numbers --------------------------------------------------------------------------------- */
 
 static size_t peak_entry(const plot *p)
 {

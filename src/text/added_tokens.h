@@ -1,8 +1,8 @@
 /* added_tokens.h - tokens that stand beside the model's vocabulary and are cut out of a text before it.
  *
  * At each place the longest one that matches wins, and what it covers is not searched again.  Some are looked
- * for in the text as it is, some (normalized) in the text after the normaliser, as they themselves are then.
- */
+ * for in the text as it is, some (normalized) in the text after the normaliser, as they themselves are
+ * then. */
 #ifndef PLIM_TEXT_ADDED_TOKENS_H
 #define PLIM_TEXT_ADDED_TOKENS_H
 

@@ -116,8 +116,8 @@ plim_status plim_jm_need_int(plim_jm *m, const char *what, plim_jv v, int64_t *o
 
 /* ---- macros -------------------------------------------------------------------------------------------- */
 
-/* Whether a macro's body speaks of a name (caller, varargs, kwargs): only then it takes what that name holds.
- */
+/* Whether a macro's body speaks of a name (caller, varargs, kwargs): only then it takes what that name
+ * holds. */
 static bool mentions(plim_jnode *const *nodes, size_t count, const char *word);
 
 static bool node_mentions(const plim_jnode *n, const char *word)

@@ -146,8 +146,8 @@ static plim_status run_set(plim_jm *m, const plim_jnode *n)
 {
     plim_jv value;
     TRY(plim_jm_eval(m, n->b, &value));
-    /* a message picked inside a loop over something else, as over range(n), is the turn until the round ends
-     */
+    /* a message picked inside a loop over something else, as over range(n), is the turn until the round
+     * ends */
     if (m->turn < 0 && value.whole && m->scope->parent && n->a->type == PLIM_JN_NAME) m->turn = value.message;
     return plim_jm_assign(m, n->a, value);
 }

@@ -14,8 +14,7 @@ typedef struct finder {
     size_t cap;
 } finder;
 
-/* ---- messages ---------------------------------------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 static bool is_assistant(const json_t *message)
 {
@@ -38,8 +37,7 @@ static plim_status weight_of(plim_ctx *c, const json_t *message, size_t i, doubl
     return PLIM_OK;
 }
 
-/* ---- spans
- * ------------------------------------------------------------------------------------------------- */
+/* ---- spans --------------------------------------------------------------------------------------------- */
 
 static plim_status add(finder *f, size_t begin, size_t end, double weight, int32_t message)
 {
@@ -94,11 +92,10 @@ static size_t place_of(const char *text, size_t begin, size_t end, const char *w
     return hit ? (size_t)(hit - text) : SIZE_MAX;
 }
 
-/* ---- header
- * ------------------------------------------------------------------------------------------------- */
+/* ---- header -------------------------------------------------------------------------------------------- */
 
-/* Where the role ends in begin .. end, which is template text before the message's own: SIZE_MAX, not there.
- */
+/* Where the role ends in begin .. end, which is template text before the message's own: SIZE_MAX, not
+ * there. */
 static size_t role_end(const finder *f, size_t first, size_t last, int32_t message, size_t begin, size_t end)
 {
     size_t at = SIZE_MAX, hit;
@@ -127,8 +124,7 @@ static size_t header_end(const finder *f, size_t first, size_t last, int32_t mes
     return by_role < by_prompt ? by_role : by_prompt;
 }
 
-/* ---- end
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- end ----------------------------------------------------------------------------------------------- */
 
 /* The end of the last special token in begin .. end; SIZE_MAX: none. */
 static size_t last_special(const finder *f, size_t begin, size_t end)
@@ -152,8 +148,7 @@ static size_t turn_end(finder *f, size_t begin, size_t end, bool *ended)
     return at != SIZE_MAX ? at : without_blanks(f->r->text, begin, end);
 }
 
-/* ---- turns
- * --------------------------------------------------------------------------------------------------- */
+/* ---- turns --------------------------------------------------------------------------------------------- */
 
 /* What is known of a message. */
 typedef struct turn {

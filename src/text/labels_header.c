@@ -1,5 +1,5 @@
-/* labels_header.c - decides what a template writes before a model speaks: it is asked, with one user message.
- */
+/* labels_header.c - decides what a template writes before a model speaks: it is asked, with one user
+ * message. */
 #include "text/labels.h"
 
 #include <string.h>

@@ -53,8 +53,8 @@ void plim_pattern_start(plim_pattern_walk *w, const plim_pattern *p, plim_matche
                         size_t bytes);
 
 /* The next match, which may be empty but does not follow the one before it without a gap then.  *found false:
- * no more.  Errors: PLIM_E_UNSUPPORTED when the expression needs more steps or memory than a match may take.
- */
+ * no more.  Errors: PLIM_E_UNSUPPORTED when the expression needs more steps or memory than a match may
+ * take. */
 plim_status plim_pattern_next(plim_pattern_walk *w, bool *found, size_t *begin, size_t *end);
 
 /* source in PCRE2's syntax, zero-terminated, for plim_release.  Errors: PLIM_E_UNSUPPORTED, PLIM_E_FORMAT. */

@@ -1,5 +1,5 @@
-/* tokenizer_steps.c - decides which normalisers, decoders and post-processors of a tokenizer.json are known.
- */
+/* tokenizer_steps.c - decides which normalisers, decoders and post-processors of a tokenizer.json are
+ * known. */
 #include <string.h>
 
 #include "text/tokenizer_parts.h"

@@ -35,8 +35,8 @@ void plim_vocabulary_close(plim_vocabulary *v); /* a zeroed one is fine */
  * 0 .. PLIM_VOCABULARY_MAX - 1), PLIM_E_OOM_HOST. */
 plim_status plim_vocabulary_add(plim_vocabulary *v, const char *text, size_t bytes, int64_t id);
 
-/* Gives an id to a token that stands beside the model's: one the model has, under the same id, or a new one.
- */
+/* Gives an id to a token that stands beside the model's: one the model has, under the same id, or a new
+ * one. */
 plim_status plim_vocabulary_add_beside(plim_vocabulary *v, const char *text, size_t bytes, int64_t id,
                                        bool special);
 

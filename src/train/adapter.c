@@ -19,8 +19,7 @@
 
 static const char *const prefixes[] = {"model.", "model.language_model."};
 
-/* ---- keys -----------------------------------------------------------------------------------------------
- */
+/* ---- keys ---------------------------------------------------------------------------------------------- */
 
 void plim_adapter_key_of(const plim_spec *s, int64_t rank, const plim_adapter_tensor *t,
                          plim_adapter_key *out)
@@ -96,8 +95,7 @@ static bool parse_key(const char *name, int64_t layers, int64_t *layer, plim_tar
     return false;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 /* An open adapter.  at: by layer, target and lora_A or lora_B, 1 + the tensor's number in the file. */
 typedef struct source {
@@ -227,8 +225,7 @@ plim_status plim_adapter_survey(plim_ctx *c, const char *folder, const plim_spec
     return PLIM_OK;
 }
 
-/* ---- master block ---------------------------------------------------------------------------------------
- */
+/* ---- master block -------------------------------------------------------------------------------------- */
 
 typedef struct filling {
     const plim_shape *sh;

@@ -1,5 +1,5 @@
-/* adapter_save.c - decides what is refused before an adapter is written, and how the folder appears at once.
- */
+/* adapter_save.c - decides what is refused before an adapter is written, and how the folder appears at
+ * once. */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -29,8 +29,7 @@ typedef struct saving {
     char folder[PLIM_PATH_BYTES], temporary[PLIM_PATH_BYTES];
 } saving;
 
-/* ---- checks ---------------------------------------------------------------------------------------------
- */
+/* ---- checks -------------------------------------------------------------------------------------------- */
 
 static const char *element_at(const saving *s, const plim_adapter_key *k, int64_t row, int64_t col)
 {
@@ -106,8 +105,7 @@ static plim_status gather(saving *s)
     return PLIM_OK;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------
- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 static plim_status write_tensor(saving *s, plim_safetensors_writer *w, const plim_adapter_key *k)
 {
@@ -152,8 +150,7 @@ static plim_status write_tensors(saving *s, const char *path)
     return st;
 }
 
-/* ---- folder ---------------------------------------------------------------------------------------------
- */
+/* ---- folder -------------------------------------------------------------------------------------------- */
 
 static plim_status check_target(saving *s)
 {

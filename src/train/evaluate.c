@@ -1,5 +1,5 @@
-/* evaluate.c - decides how losses add up over a file, and writes logits for comparison with other programs.
- */
+/* evaluate.c - decides how losses add up over a file, and writes logits for comparison with other
+ * programs. */
 #include "train/evaluate.h"
 
 #include <math.h>

@@ -49,8 +49,7 @@ plim_weight_sink plim_weight_sink_host(void)
     return (plim_weight_sink){.put_rows = put_host};
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------------------
- */
+/* ---- blocks -------------------------------------------------------------------------------------------- */
 
 static int64_t block_rows_own(int64_t cols)
 {
@@ -111,8 +110,7 @@ static plim_status measure(void *user, const plim_tensor_place *p)
     return PLIM_OK;
 }
 
-/* ---- from files -----------------------------------------------------------------------------------------
- */
+/* ---- from files ---------------------------------------------------------------------------------------- */
 
 static const char *file_name(const loading *g, const plim_model_tensor *t)
 {
@@ -270,8 +268,7 @@ plim_status plim_weights_load(plim_ctx *c, const char *folder, const plim_model_
     return st;
 }
 
-/* ---- at random ------------------------------------------------------------------------------------------
- */
+/* ---- at random ----------------------------------------------------------------------------------------- */
 
 static plim_status refuse_deviation(loading *g, const plim_tensor_place *p)
 {

@@ -9,8 +9,8 @@
 /* Where rows go: every write to the weights passes through here, so that another column can copy by way of
  * its staging buffers.  put_rows alone must be there. */
 typedef struct plim_weight_sink {
-    /* rows: to.rows * to.cols elements of to.dtype, packed; as take gave them, or free for reuse on return.
-     */
+    /* rows: to.rows * to.cols elements of to.dtype, packed; as take gave them, or free for reuse on
+     * return. */
     plim_status (*put_rows)(void *user, plim_tensor to, const void *rows);
     /* Memory the next rows are made in, which put_rows then has.  NULL: the loader's own. */
     plim_status (*take)(void *user, size_t bytes, void **out);

@@ -43,8 +43,8 @@ typedef struct plim_loop_end {
     bool stopped;                 /* before last_step, and saved as checkpoint-<step> */
 } plim_loop_end;
 
-/* Makes out when it is not there.  Errors: PLIM_E_IO (it holds something, is no folder, or cannot be made).
- */
+/* Makes out when it is not there.  Errors: PLIM_E_IO (it holds something, is no folder, or cannot be
+ * made). */
 plim_status plim_loop_check_out(plim_ctx *c, const char *out); /* the same without making it */
 plim_status plim_loop_make_out(plim_ctx *c, const char *out);
 

@@ -12,8 +12,7 @@
 #include "base/random.h"
 #include "base/units.h"
 
-/* ---- a sequence -----------------------------------------------------------------------------------------
- */
+/* ---- a sequence ---------------------------------------------------------------------------------------- */
 
 void plim_memtest_sequence(const plim_spec *s, const plim_options *o, uint64_t seed, int64_t step,
                            int32_t *ids, float *weights, int64_t *start)
@@ -35,8 +34,7 @@ void plim_memtest_sequence(const plim_spec *s, const plim_options *o, uint64_t s
     if (!any) weights[1] = 1;
 }
 
-/* ---- one length -----------------------------------------------------------------------------------------
- */
+/* ---- one length ---------------------------------------------------------------------------------------- */
 
 typedef struct run {
     plim_ctx *ctx;
@@ -195,8 +193,7 @@ static plim_status watched(run *u, plim_memtest_length *l)
     return PLIM_OK;
 }
 
-/* ---- the record -----------------------------------------------------------------------------------------
- */
+/* ---- the record ---------------------------------------------------------------------------------------- */
 
 static void tally(const run *u)
 {
@@ -282,8 +279,7 @@ plim_status plim_memtest_prepare(plim_ctx *c, const plim_machine *m, plim_memtes
     return st;
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------------------
- */
+/* ---- the sweep ----------------------------------------------------------------------------------------- */
 
 /* How much slower (above 1) than forecast it has been so far. */
 static double slowness(const run *u)

@@ -23,8 +23,7 @@
 #define COMPILER "gcc " TEXT_OF(__GNUC__) "." TEXT_OF(__GNUC_MINOR__) "." TEXT_OF(__GNUC_PATCHLEVEL__)
 #endif
 
-/* ---- the head of the result -----------------------------------------------------------------------------
- */
+/* ---- the head of the result ---------------------------------------------------------------------------- */
 
 static plim_status hash_config(plim_ctx *c, const char *model, uint64_t *out)
 {
@@ -72,8 +71,7 @@ plim_status plim_memtest_begin(plim_ctx *c, const plim_memtest_config *g, plim_m
     return hash_config(c, g->model, &r->config_hash);
 }
 
-/* ---- a length -------------------------------------------------------------------------------------------
- */
+/* ---- a length ------------------------------------------------------------------------------------------ */
 
 static plim_status check(plim_ctx *c, const plim_memtest_config *g)
 {
@@ -231,8 +229,7 @@ plim_status plim_memtest_plan(plim_ctx *c, const plim_memtest_config *g, plim_me
     return st;
 }
 
-/* ---- names ----------------------------------------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 /* The last part of path[0 .. n); *length its bytes. */
 static const char *last_part(const char *path, size_t n, size_t *length)

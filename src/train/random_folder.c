@@ -81,8 +81,7 @@ static void shard_name(const folder *f, int64_t shard, char name[64])
     else snprintf(name, 64, "model-%05d-of-%05d.safetensors", (int)shard + 1, (int)f->shards);
 }
 
-/* ---- one shard ------------------------------------------------------------------------------------------
- */
+/* ---- one shard ----------------------------------------------------------------------------------------- */
 
 static bool declare(void *user, const plim_tensor_decl *d)
 {
@@ -137,8 +136,7 @@ static plim_status write_shard(folder *f)
     return st;
 }
 
-/* ---- index ----------------------------------------------------------------------------------------------
- */
+/* ---- index --------------------------------------------------------------------------------------------- */
 
 static bool list_in_index(void *user, const plim_tensor_decl *d)
 {
@@ -167,8 +165,7 @@ static plim_status write_index(folder *f)
     return plim_writer_commit(f->index);
 }
 
-/* ---- folder ---------------------------------------------------------------------------------------------
- */
+/* ---- folder -------------------------------------------------------------------------------------------- */
 
 static bool is_model_file(const char *name)
 {

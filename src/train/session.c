@@ -37,8 +37,8 @@ static plim_status settle_adapter(plim_session *s, const plim_session_config *g,
     return PLIM_OK;
 }
 
-/* The masters where the host can read and write them: in their place, or in what the layout keeps for a copy.
- */
+/* The masters where the host can read and write them: in their place, or in what the layout keeps for a
+ * copy. */
 static plim_tensor host_master(const plim_engine *e)
 {
     return e->machine->shared_memory ? e->step->adapters.master : e->step->save;

@@ -1,5 +1,5 @@
-/* session.h - a model set up to train or evaluate on one machine: spec, memory, weights, adapter, optimiser.
- */
+/* session.h - a model set up to train or evaluate on one machine: spec, memory, weights, adapter,
+ * optimiser. */
 #ifndef PLIM_TRAIN_SESSION_H
 #define PLIM_TRAIN_SESSION_H
 

@@ -15,8 +15,8 @@ typedef struct plim_staged_sink {
 /* A sink for a laid-out engine whose weights are not yet in use: blocks of up to half the staging are made in
  * pinned memory and copied from there; padding is zeroed and random matrices are drawn on the device. Weights
  * that lie in pinned host memory are written by the host.  state must outlive the sink.
- * The sink's errors: those of fetch, settle and fill; PLIM_E_RANGE (a row is longer than half the staging).
- */
+ * The sink's errors: those of fetch, settle and fill; PLIM_E_RANGE (a row is longer than half the
+ * staging). */
 plim_weight_sink plim_weight_sink_staged(plim_engine *e, plim_staged_sink *state);
 
 #endif

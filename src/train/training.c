@@ -25,7 +25,8 @@ double plim_hyper_rate(const plim_hyper *h, int64_t step)
     return h->learning_rate * (h->final_share + (1 - h->final_share) * share);
 }
 
-/* Eight-bit codes as the floats they fill four by four: zero bytes either way, and fill knows floats alone. */
+/* Eight-bit codes as the floats they fill four by four: zero bytes either way, and fill knows floats
+ * alone. */
 static plim_tensor as_floats(plim_tensor t)
 {
     if (t.dtype != PLIM_U8) return t;
@@ -48,8 +49,7 @@ plim_status plim_training_reset_states(plim_training *t)
     return PLIM_OK;
 }
 
-/* ---- gradients
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------------------------------------- */
 
 static plim_status read_scalar(plim_engine *e, int slot, double *out)
 {

@@ -94,8 +94,10 @@ TEST(passes_two_to_the_31)
 int main(void)
 {
     static const struct CMUnitTest table[] = {
-        cmocka_unit_test(counts_by_component_at_the_peak), cmocka_unit_test(live_equals_dry_and_gives_memory),
-        cmocka_unit_test(phases_have_their_own_peaks),     cmocka_unit_test(overflow_is_sticky),
+        cmocka_unit_test(counts_by_component_at_the_peak),
+        cmocka_unit_test(live_equals_dry_and_gives_memory),
+        cmocka_unit_test(phases_have_their_own_peaks),
+        cmocka_unit_test(overflow_is_sticky),
         cmocka_unit_test(passes_two_to_the_31),
     };
     return RUN_TESTS(table);

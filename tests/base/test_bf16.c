@@ -1,5 +1,5 @@
-/* bf16 and f16: every value there and back, and rounding against a search for the nearest value in doubles.
- */
+/* bf16 and f16: every value there and back, and rounding against a search for the nearest value in
+ * doubles. */
 #include "support/test.h"
 
 #include <math.h>

@@ -39,12 +39,13 @@ typedef struct run {
     twin_tensor out[OUTPUTS], own[5]; /* own: q, k, v, g, beta when they are overwritten */
 } run;
 
-/* ---- inputs ---------------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------- */
 
 static double get(plim_tensor x, int64_t i, int64_t j)
 {
     const int64_t at = i * x.pitch + j;
-    return x.dtype == PLIM_BF16 ? plim_bf16_load(((const uint16_t *)x.data)[at]) : ((const float *)x.data)[at];
+    return x.dtype == PLIM_BF16 ? plim_bf16_load(((const uint16_t *)x.data)[at])
+                                : ((const float *)x.data)[at];
 }
 
 static void put(plim_tensor x, int64_t i, int64_t j, double v)
@@ -106,7 +107,7 @@ static void problem_free(twin *t, problem *p)
     for (int i = 0; i < INPUTS; i++) twin_free(t, &p->in[i]);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 static plim_tensor side(const twin_tensor *x, bool card)
 {
@@ -175,8 +176,8 @@ static void column_run(twin *t, const problem *p, run *r, bool card)
     const shape *s = &p->s;
     tiles x = tiles_make(t, p, card);
     const int64_t bound = plim_chunk_bound(s->tile_rows, s->documents), states = s->value_heads * s->key_dim;
-    const size_t bytes = plim_delta_scratch_bytes(PLIM_BF16, PLIM_F32, s->value_heads, s->key_heads, s->key_dim,
-                                                  s->value_dim, bound, true);
+    const size_t bytes = plim_delta_scratch_bytes(PLIM_BF16, PLIM_F32, s->value_heads, s->key_heads,
+                                                  s->key_dim, s->value_dim, bound, true);
     void *scratch = scratch_of(t, card, bytes);
     twin_tensor before = twin_output(t, PLIM_F32, x.count * states, s->value_dim, 0);
     const plim_tensor state = side(&r->out[STATE], card), kept = side(&before, card);
@@ -188,8 +189,9 @@ static void column_run(twin *t, const problem *p, run *r, bool card)
                          .scratch_bytes = bytes};
     const twin_tensor *in[5];
     for (int i = Q; i <= BETA; i++) in[i] = p->in_place ? &r->own[i] : &p->in[i];
-    twin_tensor v_again = p->in_place ? twin_random(t, PLIM_BF16, p->tokens, s->value_heads * s->value_dim, 8, 1)
-                                      : (twin_tensor){0};
+    twin_tensor v_again = p->in_place
+                              ? twin_random(t, PLIM_BF16, p->tokens, s->value_heads * s->value_dim, 8, 1)
+                              : (twin_tensor){0};
     if (p->in_place) { /* forward over a copy of v: backward wants v again */
         copy(t, m, side(&p->in[V], card), side(&v_again, card));
         for (int i = Q; i <= BETA; i++) copy(t, m, side(&p->in[i], card), side(&r->own[i], card));
@@ -223,7 +225,8 @@ static void column_run(twin *t, const problem *p, run *r, bool card)
         a.chunks = x.table[i], a.chunk_count = x.chunks[i];
         CHECK_OK(t->ctx, m->ops->delta_bwd(m->device, &a));
     }
-    for (int j = Q; p->in_place && j <= BETA; j++) copy(t, m, side(&r->own[j], card), side(&r->out[DQ + j], card));
+    for (int j = Q; p->in_place && j <= BETA; j++)
+        copy(t, m, side(&r->own[j], card), side(&r->out[DQ + j], card));
     for (int64_t i = 0; i < x.count; i++)
         if (card) twin_device_free(t, x.table[i]);
         else free(x.table[i]);
@@ -267,9 +270,11 @@ static void check_against_cpu(twin *t, const shape *s, bool with_states)
     column_run(t, &p, &r, true);
     for (int i = 0; i < OUTPUTS; i++) {
         char what[160];
-        snprintf(what, sizeof what, "%s: heads %lld/%lld, %lld x %lld, kind %d, %lld tokens, tiles of %lld, states %d",
+        snprintf(what, sizeof what,
+                 "%s: heads %lld/%lld, %lld x %lld, kind %d, %lld tokens, tiles of %lld, states %d",
                  result_names[i], (long long)s->key_heads, (long long)s->value_heads, (long long)s->key_dim,
-                 (long long)s->value_dim, (int)s->kind, (long long)p.tokens, (long long)s->tile_rows, with_states);
+                 (long long)s->value_dim, (int)s->kind, (long long)p.tokens, (long long)s->tile_rows,
+                 with_states);
         twin_check_relative(t, &r.out[i], TOLERANCE, what);
         twin_check_guards(t, &r.out[i], what);
     }
@@ -291,7 +296,7 @@ static void check_same_bits(twin *t, const run *x, const run *y, const char *wha
     }
 }
 
-/* ---- tests ----------------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------------- */
 
 TEST(widths_and_groups)
 {
@@ -304,7 +309,8 @@ TEST(widths_and_groups)
         {1, 1, 96, 120, MILD, 512, 1, {66}},   {2, 4, 56, 48, MILD, 512, 1, {70}},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int with_states = 0; with_states < 2; with_states++) check_against_cpu(t, shapes + i, with_states);
+        for (int with_states = 0; with_states < 2; with_states++)
+            check_against_cpu(t, shapes + i, with_states);
 }
 
 TEST(lengths_and_documents)
@@ -322,7 +328,8 @@ TEST(lengths_and_documents)
         {1, 1, 64, 64, MILD, 1, 1, {5}},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int with_states = 0; with_states < 2; with_states++) check_against_cpu(t, shapes + i, with_states);
+        for (int with_states = 0; with_states < 2; with_states++)
+            check_against_cpu(t, shapes + i, with_states);
 }
 
 TEST(extremes)

@@ -1,5 +1,5 @@
-/* What surrounds the delta rule - convolution, L2 norm, decay, gated norm: the card against the CPU, with rows that
- * can be read 16 bytes at a time and rows that cannot. */
+/* What surrounds the delta rule - convolution, L2 norm, decay, gated norm: the card against the CPU, with
+ * rows that can be read 16 bytes at a time and rows that cannot. */
 #include "support/twin.h"
 
 #include <stdlib.h>
@@ -18,24 +18,18 @@ static void check(twin *t, twin_tensor *x, double tolerance, const char *what)
     twin_check_guards(t, x, what);
 }
 
-/* ---- convolution ----------------------------------------------------------------------------------------- */
+/* ---- convolution --------------------------------------------------------------------------------------- */
 
 typedef struct conv_shape {
     int64_t channels, taps, tile_rows, slack, documents, lengths[6];
 } conv_shape;
 
 static const conv_shape conv_shapes[] = {
-    {64, 4, 1000, 0, 1, {257}},
-    {64, 4, 50, 0, 1, {257}},
-    {40, 4, 33, 8, 5, {1, 2, 64, 0, 90}},
+    {64, 4, 1000, 0, 1, {257}},     {64, 4, 50, 0, 1, {257}},   {40, 4, 33, 8, 5, {1, 2, 64, 0, 90}},
     {13, 4, 40, 3, 3, {60, 1, 30}}, /* no 16-byte rows */
-    {2056, 4, 64, 0, 2, {100, 31}},
-    {16, 1, 20, 0, 2, {30, 5}},
-    {24, 2, 7, 0, 3, {3, 20, 9}},
+    {2056, 4, 64, 0, 2, {100, 31}}, {16, 1, 20, 0, 2, {30, 5}}, {24, 2, 7, 0, 3, {3, 20, 9}},
     {8, 3, 1, 0, 2, {5, 6}}, /* tiles shorter than the taps */
-    {16, 8, 5, 0, 3, {3, 17, 20}},
-    {5, 7, 40, 1, 2, {60, 9}},
-    {8, 5, 37, 0, 1, {80}},
+    {16, 8, 5, 0, 3, {3, 17, 20}},  {5, 7, 40, 1, 2, {60, 9}},  {8, 5, 37, 0, 1, {80}},
     {8, 6, 37, 0, 1, {80}},
 };
 
@@ -55,9 +49,10 @@ static void conv_run(twin *t, const conv_shape *s, conv_problem *p, bool card)
 {
     const plim_machine *m = card ? &t->gpu : &t->cpu;
     const int64_t tiles = (p->tokens + s->tile_rows - 1) / s->tile_rows, most = s->tile_rows;
-    plim_conv_silu_args a = {.w = side(&p->w, card),
-                             .carry = side(&p->carry, card),
-                             .docs = {s->documents, p->tokens, p->tokens, card ? p->start_dev : p->start, p->start}};
+    plim_conv_silu_args a = {
+        .w = side(&p->w, card),
+        .carry = side(&p->carry, card),
+        .docs = {s->documents, p->tokens, p->tokens, card ? p->start_dev : p->start, p->start}};
     for (int64_t i = 0; i < 2 * tiles; i++) {
         const bool backward = i >= tiles;
         const int64_t tile = backward ? 2 * tiles - 1 - i : i, first = tile * most;
@@ -70,7 +65,8 @@ static void conv_run(twin *t, const conv_shape *s, conv_problem *p, bool card)
         a.y = plim_tensor_rows(side(&p->y, card), first, rows);
         a.dy = plim_tensor_rows(side(&p->dy, card), first, rows);
         a.dm = plim_tensor_rows(side(&p->dm, card), first, rows);
-        CHECK_OK(t->ctx, backward ? m->ops->conv_silu_bwd(m->device, &a) : m->ops->conv_silu_fwd(m->device, &a));
+        CHECK_OK(t->ctx,
+                 backward ? m->ops->conv_silu_bwd(m->device, &a) : m->ops->conv_silu_fwd(m->device, &a));
     }
 }
 
@@ -146,7 +142,7 @@ TEST(the_cut_into_tiles_changes_no_bit_of_a_convolution)
     twin_device_free(t, whole.start_dev);
 }
 
-/* ---- norms ----------------------------------------------------------------------------------------------- */
+/* ---- norms --------------------------------------------------------------------------------------------- */
 
 typedef struct norm_shape {
     int64_t rows, groups, dim, slack, first; /* first: column of a wider view where the groups begin */
@@ -164,8 +160,8 @@ TEST(unit_lengths)
         const norm_shape *s = norm_shapes + i;
         const int64_t cols = s->groups * s->dim, wide = s->first + cols;
         char what[96];
-        snprintf(what, sizeof what, "l2norm, %lld rows of %lld x %lld", (long long)s->rows, (long long)s->groups,
-                 (long long)s->dim);
+        snprintf(what, sizeof what, "l2norm, %lld rows of %lld x %lld", (long long)s->rows,
+                 (long long)s->groups, (long long)s->dim);
         twin_tensor x = twin_random(t, PLIM_BF16, s->rows, wide, s->slack, 2),
                     dy = twin_random(t, PLIM_BF16, s->rows, cols, s->slack, 1),
                     y = twin_output(t, PLIM_BF16, s->rows, cols, s->slack),
@@ -197,8 +193,8 @@ TEST(gated_norms)
         const norm_shape *s = norm_shapes + i;
         const int64_t cols = s->groups * s->dim, wide = s->first + cols;
         char what[96];
-        snprintf(what, sizeof what, "gated norm, %lld rows of %lld x %lld", (long long)s->rows, (long long)s->groups,
-                 (long long)s->dim);
+        snprintf(what, sizeof what, "gated norm, %lld rows of %lld x %lld", (long long)s->rows,
+                 (long long)s->groups, (long long)s->dim);
         twin_tensor o = twin_random(t, PLIM_BF16, s->rows, cols, s->slack, 2),
                     z = twin_random(t, PLIM_BF16, s->rows, wide, s->slack, 2),
                     w = twin_random(t, PLIM_F32, 1, s->dim, 0, 1),
@@ -226,7 +222,7 @@ TEST(gated_norms)
     }
 }
 
-/* ---- decay ----------------------------------------------------------------------------------------------- */
+/* ---- decay --------------------------------------------------------------------------------------------- */
 
 TEST(decays)
 {
@@ -244,7 +240,8 @@ TEST(decays)
                     dba = twin_output(t, PLIM_BF16, rows, 2 * heads, slack);
         for (int card = 0; card < 2; card++) {
             const plim_machine *m = card ? &t->gpu : &t->cpu;
-            plim_decay_args a = {.ba = side(&ba, card), .a_log = side(&a_log, card), .dt_bias = side(&bias, card)};
+            plim_decay_args a = {
+                .ba = side(&ba, card), .a_log = side(&a_log, card), .dt_bias = side(&bias, card)};
             a.g = side(&g, card), a.beta = side(&beta, card);
             a.dg = side(&dg, card), a.dbl = side(&dbl, card), a.dba = side(&dba, card);
             CHECK_OK(t->ctx, m->ops->decay_fwd(m->device, &a));
@@ -280,12 +277,9 @@ TEST(wrong_shapes_are_refused)
 int main(void)
 {
     static const struct CMUnitTest table[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(the_cut_into_tiles_changes_no_bit_of_a_convolution),
-        cmocka_unit_test(unit_lengths),
-        cmocka_unit_test(gated_norms),
-        cmocka_unit_test(decays),
-        cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(convolutions), cmocka_unit_test(the_cut_into_tiles_changes_no_bit_of_a_convolution),
+        cmocka_unit_test(unit_lengths), cmocka_unit_test(gated_norms),
+        cmocka_unit_test(decays),       cmocka_unit_test(wrong_shapes_are_refused),
     };
     return cmocka_run_group_tests(table, twin_open, twin_close);
 }

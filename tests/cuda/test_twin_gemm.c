@@ -1,5 +1,5 @@
-/* Matrix products: the card against the CPU, all transpositions, views with pitch, odd sizes, accumulation.
- */
+/* Matrix products: the card against the CPU, all transpositions, views with pitch, odd sizes,
+ * accumulation. */
 #include "support/twin.h"
 
 static void one(twin *t, int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool accumulate, plim_dtype type,

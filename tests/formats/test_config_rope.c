@@ -1,5 +1,5 @@
-/* Rotary embedding of a config: every spelling of base and scaling, and what is refused instead of dropped.
- */
+/* Rotary embedding of a config: every spelling of base and scaling, and what is refused instead of
+ * dropped. */
 #include "support/config_text.h"
 
 #define LEN(a)  (sizeof(a) / sizeof *(a))

@@ -6,8 +6,7 @@
 
 #include "formats/model_folder.h"
 
-/* ---- good folders ---------------------------------------------------------------------------------------
- */
+/* ---- good folders -------------------------------------------------------------------------------------- */
 
 static void check_places(plim_ctx *c, const char *folder, const model *m)
 {
@@ -183,8 +182,7 @@ TEST(truncation_at_every_byte_is_one_problem)
     test_ctx_close(c);
 }
 
-/* ---- allocations ----------------------------------------------------------------------------------------
- */
+/* ---- allocations --------------------------------------------------------------------------------------- */
 
 static plim_status check_and_close(plim_ctx *c, void *user)
 {

@@ -34,8 +34,7 @@ static void only_problem(plim_ctx *c, const char *folder, const plim_spec *s, pl
     plim_model_files_close(f);
 }
 
-/* ---- one problem at a time ------------------------------------------------------------------------------
- */
+/* ---- one problem at a time ----------------------------------------------------------------------------- */
 
 TEST(missing_unknown_misshapen)
 {
@@ -289,8 +288,7 @@ TEST(folders_without_weights)
     test_ctx_close(c);
 }
 
-/* ---- many problems --------------------------------------------------------------------------------------
- */
+/* ---- many problems ------------------------------------------------------------------------------------- */
 
 TEST(all_problems_are_listed_at_once)
 {

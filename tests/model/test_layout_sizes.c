@@ -59,8 +59,8 @@ static const plim_usage *device_in(const fixture *x, plim_phase phase, int64_t l
     return NULL;
 }
 
-/* Every weight beside its adapters: pad columns hold B, pad rows hold A; gains and the convolution in fp32.
- */
+/* Every weight beside its adapters: pad columns hold B, pad rows hold A; gains and the convolution in
+ * fp32. */
 TEST(weights_of_the_27b)
 {
     UNUSED_STATE;

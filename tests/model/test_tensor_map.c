@@ -1,5 +1,5 @@
-/* The map from checkpoint tensors to the weights: complete, disjoint, of the right shapes, with its padding.
- */
+/* The map from checkpoint tensors to the weights: complete, disjoint, of the right shapes, with its
+ * padding. */
 #include "support/laid_weights.h"
 
 static laid w;
@@ -47,8 +47,7 @@ TEST(every_tensor_of_27b_has_one_place_of_its_size)
     test_ctx_close(c);
 }
 
-/* ---- painting: every byte of every entry is one tensor's or padding
- * ---------------------------------------- */
+/* ---- painting: every byte of every entry is one tensor's or padding ------------------------------------ */
 
 static plim_status paint(void *user, plim_tensor view)
 {
@@ -133,8 +132,7 @@ TEST(cards_divide_the_model)
     test_ctx_close(c);
 }
 
-/* ---- names
- * ------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 TEST(names_have_roles)
 {

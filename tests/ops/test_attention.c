@@ -1,5 +1,5 @@
-/* Attention against full score rows: dtypes, groups, head sizes, documents, pitches, tiles; slopes; extremes.
- */
+/* Attention against full score rows: dtypes, groups, head sizes, documents, pitches, tiles; slopes;
+ * extremes. */
 #include "support/test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The chunk table: every row once, no chunk over a document or past 64 rows, and never more than the bound.
- */
+/* The chunk table: every row once, no chunk over a document or past 64 rows, and never more than the
+ * bound. */
 #include "support/test.h"
 
 #include <stdlib.h>

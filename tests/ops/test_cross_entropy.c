@@ -1,5 +1,5 @@
-/* Loss and its gradient over the logits' memory: dtypes, pitches, weights, chunks of rows, slopes, extremes.
- */
+/* Loss and its gradient over the logits' memory: dtypes, pitches, weights, chunks of rows, slopes,
+ * extremes. */
 #include "support/test.h"
 
 #include <float.h>
@@ -70,8 +70,8 @@ TEST(losses_and_gradients_match)
             a.want_gradient = true;
             CHECK_OK(f.c, plim_cpu_cross_entropy(f.d, &a));
             assert_true(fabs(loss - 1.5 - 2 * p.loss) <= 2 * allowed);
-            /* the view of act's rows has the gap of the logits plus what the narrower row leaves: not a guard
-             */
+            /* the view of act's rows has the gap of the logits plus what the narrower row leaves: not a
+             * guard */
             double *got = calloc((size_t)(p.z.view.rows * p.z.view.cols) + 1, sizeof *got);
             io_read(a.dlogits, got);
             /* p and the factor are each rounded to stat, then to act; exponents reach about 30 */

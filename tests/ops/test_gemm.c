@@ -1,5 +1,5 @@
-/* Products: every pair of transpositions, dtype, accumulation, awkward shapes, pitches; the BLAS self-check.
- */
+/* Products: every pair of transpositions, dtype, accumulation, awkward shapes, pitches; the BLAS
+ * self-check. */
 #include "support/test.h"
 
 #include <math.h>
@@ -143,8 +143,7 @@ TEST(refuses_what_does_not_fit)
     ops_close(&f);
 }
 
-/* ---- the self-check
- * ------------------------------------------------------------------------------------------ */
+/* ---- the self-check ------------------------------------------------------------------------------------ */
 
 /* Wrong in one element of large products only. */
 static void broken_sgemm(enum CBLAS_ORDER o, enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, blasint m,

@@ -38,8 +38,8 @@ TEST(positions_restart_in_every_document)
     test_ctx_close(c);
 }
 
-/* At token 262,143 a float angle would be off by up to 0.016 radians; ours is right to the table's rounding.
- */
+/* At token 262,143 a float angle would be off by up to 0.016 radians; ours is right to the table's
+ * rounding. */
 TEST(far_positions_are_exact)
 {
     UNUSED_STATE;

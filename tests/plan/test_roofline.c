@@ -9,8 +9,8 @@
 #define FULL      16
 #define DELTA     48
 
-/* Shares of the copy rate that the roofline grants the delta rule, forward and backward: docs/speed-model.md.
- */
+/* Shares of the copy rate that the roofline grants the delta rule, forward and backward:
+ * docs/speed-model.md. */
 #define FORWARD_SHARE  0.29
 #define BACKWARD_SHARE 0.19
 
@@ -202,8 +202,8 @@ TEST(a_hybrid_of_65536_tokens_is_not_costed_as_dense)
     CHECK_OK(c, plim_footprint_of(c, &s, &o, 1, &f, NULL, NULL));
     /* All parameters in bf16, embedding and head both: a tied count would lack 2,542,796,800 B. */
     assert_true(f.device_peak.component_bytes[PLIM_MEM_WEIGHTS] >= UINT64_C(2) * 26895998464);
-    /* The terms a per-parameter estimate leaves out are there: adapters, states, the stream, a layer at work.
-     */
+    /* The terms a per-parameter estimate leaves out are there: adapters, states, the stream, a layer at
+     * work. */
     size_t stream = (size_t)65536 * 5120 * 2;
     assert_true(f.device_peak.component_bytes[PLIM_MEM_LORA] == UINT64_C(8) * 108789760);
     assert_true(f.device_peak.component_bytes[PLIM_MEM_RESIDUAL] >= 3 * stream);
@@ -224,8 +224,8 @@ TEST(a_hybrid_of_65536_tokens_is_not_costed_as_dense)
     plim_step_time hybrid_t = time_of(&s, &o, &card), dense_t = time_of(&dense, &o, &card);
     check_near("scores", dense_t.attention_s, hybrid_t.attention_s * LAYERS / FULL);
     assert_true(dense_t.delta_s == 0 && hybrid_t.delta_s > 0);
-    /* And kept layers would weigh otherwise: 4 of the 64 hold keys and values, 12 a state before every tile.
-     */
+    /* And kept layers would weigh otherwise: 4 of the 64 hold keys and values, 12 a state before every
+     * tile. */
     plim_spec tied = s;
     tied.tied = true;
     plim_footprint t;

@@ -93,8 +93,8 @@ void delta_result_free(delta_result *r)
         free(r->dstate);
 }
 
-/* The arguments of rows first .. first + rows - 1 of whole, with their chunks; returns the number of chunks.
- */
+/* The arguments of rows first .. first + rows - 1 of whole, with their chunks; returns the number of
+ * chunks. */
 static int64_t tile_of(const plim_delta_args *whole, const delta_case *p, int64_t first, int64_t rows,
                        plim_chunk *chunks, plim_delta_args *tile)
 {

@@ -1,5 +1,5 @@
-/* A problem of the gated delta rule, its run through the operations tile by tile, and its run token by token.
- */
+/* A problem of the gated delta rule, its run through the operations tile by tile, and its run token by
+ * token. */
 #ifndef PLIM_TESTS_REFERENCE_DELTA_CASE_H
 #define PLIM_TESTS_REFERENCE_DELTA_CASE_H
 

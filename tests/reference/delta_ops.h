@@ -23,8 +23,8 @@ extern const ops_dtype ops_dtypes[3];
 /* n normal numbers times scale, as dtype holds them. */
 double *ops_normals(plim_dtype dtype, int64_t n, double scale, uint64_t *seed);
 
-/* Reads the view into doubles, checks its guards, frees it, and fails unless it is within tolerance of want.
- */
+/* Reads the view into doubles, checks its guards, frees it, and fails unless it is within tolerance of
+ * want. */
 void ops_expect(const char *name, plim_tensor got, const double *want, double tolerance);
 
 /* Fails unless the slope of f along a random direction of x (n numbers) is that of gradient, to 1e-6. */

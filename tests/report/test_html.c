@@ -21,8 +21,7 @@ static char *page_of(const table_fixture *x, const char *name)
     return test_read(path, NULL);
 }
 
-/* ---- a small checker of markup --------------------------------------------------------------------------
- */
+/* ---- a small checker of markup ------------------------------------------------------------------------- */
 
 #define DEPTH 64
 
@@ -173,8 +172,7 @@ static void check_names_all(const table_fixture *x, const char *page)
                     plim_format_count(text, x->request.seq_tokens[s]));
 }
 
-/* ---- whole pages ----------------------------------------------------------------------------------------
- */
+/* ---- whole pages --------------------------------------------------------------------------------------- */
 
 TEST(ten_cards_and_six_lengths)
 {
@@ -322,8 +320,7 @@ TEST(own_lengths_have_a_table_of_runs)
     table_close(x);
 }
 
-/* ---- escaping -------------------------------------------------------------------------------------------
- */
+/* ---- escaping ------------------------------------------------------------------------------------------ */
 
 TEST(escapes_whatever_a_name_holds)
 {
@@ -391,8 +388,7 @@ TEST(text_is_escaped_and_clipped)
     test_ctx_close(c);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------------------------ */
 
 typedef struct job {
     const plim_table *t;

@@ -76,19 +76,22 @@ int64_t test_every_allocation(plim_ctx *c, test_open open, void *user)
         plim_status st = open(c, user);
         bool reached = fail_at < 0;
         test_fail_allocation(-1);
-        if (live != before) fail_msg("allocation %lld failed: %lld left behind", (long long)nth, (long long)(live - before));
+        if (live != before)
+            fail_msg("allocation %lld failed: %lld left behind", (long long)nth, (long long)(live - before));
         if (st == PLIM_OK) {
             if (reached) fail_msg("allocation %lld failed and was not noticed", (long long)nth);
             return nth;
         }
         if (st != PLIM_E_OOM_HOST)
-            fail_msg("allocation %lld failed: %s: %s", (long long)nth, plim_status_name(st), plim_ctx_message(c));
+            fail_msg("allocation %lld failed: %s: %s", (long long)nth, plim_status_name(st),
+                     plim_ctx_message(c));
         plim_ctx_clear(c);
         if (nth > 1000000) fail_msg("a million allocations and no end");
     }
 }
 
-void test_check_fails(plim_ctx *c, plim_status want, plim_status got, const char *expr, const char *const *words)
+void test_check_fails(plim_ctx *c, plim_status want, plim_status got, const char *expr,
+                      const char *const *words)
 {
     const char *message = plim_ctx_message(c);
     if (got != want)
@@ -111,7 +114,8 @@ static char *keep(const char *fmt, const char *a, const char *b)
 const char *test_folder(const char *name)
 {
     char *out, *path = keep("%s/%s", "test-tmp", name);
-    if (test_command(&out, "rm -rf '%s' && mkdir -p '%s'", path, path)) fail_msg("cannot make %s: %s", path, out);
+    if (test_command(&out, "rm -rf '%s' && mkdir -p '%s'", path, path))
+        fail_msg("cannot make %s: %s", path, out);
     free(out);
     return path;
 }
@@ -124,7 +128,8 @@ const char *test_path(const char *folder, const char *name)
 void test_write(const char *path, const void *data, size_t bytes)
 {
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f)) fail_msg("cannot write %s: %s", path, strerror(errno));
+    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f))
+        fail_msg("cannot write %s: %s", path, strerror(errno));
 }
 
 char *test_read(const char *path, size_t *bytes)

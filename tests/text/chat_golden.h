@@ -1,5 +1,5 @@
-/* chat_golden.h - the conversations, renders and templates under tests/data/text, for the tests of this room.
- */
+/* chat_golden.h - the conversations, renders and templates under tests/data/text, for the tests of this
+ * room. */
 #ifndef PLIM_TESTS_CHAT_GOLDEN_H
 #define PLIM_TESTS_CHAT_GOLDEN_H
 

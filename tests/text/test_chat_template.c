@@ -1,5 +1,5 @@
-/* Chat templates with their files: what a tokenizer_config.json gives, rows made plain, failed allocations.
- */
+/* Chat templates with their files: what a tokenizer_config.json gives, rows made plain, failed
+ * allocations. */
 #include "support/test.h"
 
 #include <stdlib.h>

@@ -206,8 +206,7 @@ TEST(generation_blocks_are_recorded)
     test_ctx_close(c);
 }
 
-/* ---- where text comes from
- * --------------------------------------------------------------------------------- */
+/* ---- where text comes from ----------------------------------------------------------------------------- */
 
 #define ROW                                                                                                  \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"One two\", \"name\": \"bob\"}, "                    \

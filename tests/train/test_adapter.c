@@ -12,8 +12,7 @@
 static const char *const models[] = {"qwen3_5-tiny", "qwen3_5-tied", "qwen2-tiny", "qwen3-tiny",
                                      "llama-tiny"};
 
-/* ---- in and out
- * -------------------------------------------------------------------------------------------- */
+/* ---- in and out ---------------------------------------------------------------------------------------- */
 
 static void check_same_file(plim_ctx *c, const char *a_path, const char *b_path)
 {
@@ -123,8 +122,7 @@ TEST(a_card_reads_only_its_layers)
     test_ctx_close(c);
 }
 
-/* ---- bent files
- * -------------------------------------------------------------------------------------------- */
+/* ---- bent files ---------------------------------------------------------------------------------------- */
 
 /* One change while an adapter is copied; what is not set is copied. */
 typedef struct bend {
@@ -335,8 +333,7 @@ TEST(an_adapter_of_another_model_or_run_is_refused)
     test_ctx_close(c);
 }
 
-/* ---- fresh
- * ------------------------------------------------------------------------------------------------- */
+/* ---- fresh --------------------------------------------------------------------------------------------- */
 
 static void check_fresh(void *user, const plim_adapter_tensor *t)
 {
@@ -387,8 +384,7 @@ TEST(a_new_adapter_is_pefts)
     test_ctx_close(c);
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static plim_status survey_once(plim_ctx *c, void *user)
 {

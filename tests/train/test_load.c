@@ -19,8 +19,7 @@ static void load(plim_ctx *c, const char *folder)
     plim_model_files_close(files);
 }
 
-/* ---- where values go
- * --------------------------------------------------------------------------------------- */
+/* ---- where values go ----------------------------------------------------------------------------------- */
 
 /* The tensor's elements, rounded to the dtype of view, are those of view from [row, col] on. */
 static void check_view(const plim_safetensors *s, const char *name, plim_tensor view, int64_t row,
@@ -116,8 +115,7 @@ TEST(biases_lie_side_by_side)
     test_ctx_close(c);
 }
 
-/* ---- padding
- * ----------------------------------------------------------------------------------------------- */
+/* ---- padding ------------------------------------------------------------------------------------------- */
 
 static void check_zero_around(plim_tensor t, int64_t pad_rows)
 {
@@ -147,8 +145,7 @@ TEST(padding_is_zero)
     test_ctx_close(c);
 }
 
-/* ---- changed files
- * ----------------------------------------------------------------------------------------- */
+/* ---- changed files ------------------------------------------------------------------------------------- */
 
 /* Copies a golden model into a folder of this test. */
 static const char *copy_model(const char *name, const char *golden)
@@ -248,8 +245,7 @@ TEST(files_of_another_model_are_refused)
     test_ctx_close(c);
 }
 
-/* ---- tied heads
- * -------------------------------------------------------------------------------------------- */
+/* ---- tied heads ---------------------------------------------------------------------------------------- */
 
 /* The tied golden model with a head in the file: the embedding in dtype, one element changed by delta. */
 static const char *write_tied(plim_ctx *c, const char *name, plim_dtype dtype, float delta)
@@ -307,8 +303,7 @@ TEST(a_tied_head_is_the_embedding)
     test_ctx_close(c);
 }
 
-/* ---- a card's share, the sink, progress
- * -------------------------------------------------------------------- */
+/* ---- a card's share, the sink, progress ---------------------------------------------------------------- */
 
 TEST(a_card_reads_only_its_layers)
 {

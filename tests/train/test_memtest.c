@@ -102,8 +102,7 @@ static int64_t planned_at(fixture *x, int64_t i)
     return result.length[i].planned_peak_bytes + result.length[i].host_peak_bytes;
 }
 
-/* ---- a sweep --------------------------------------------------------------------------------------------
- */
+/* ---- a sweep ------------------------------------------------------------------------------------------- */
 
 TEST(what_is_planned_is_measured)
 {
@@ -243,8 +242,7 @@ TEST(options_are_chosen_for_the_budget)
     close_fixture(&x);
 }
 
-/* ---- failures -------------------------------------------------------------------------------------------
- */
+/* ---- failures ------------------------------------------------------------------------------------------ */
 
 /* Each allocation of the whole test fails once: then either it went on without, or the file says what failed,
  * with everything measured before, and nothing is left behind. */
@@ -385,8 +383,7 @@ TEST(what_makes_no_sense_is_refused)
     close_fixture(&x);
 }
 
-/* ---- cures ----------------------------------------------------------------------------------------------
- */
+/* ---- cures --------------------------------------------------------------------------------------------- */
 
 /* With a budget that the named option alone just meets, it is found. */
 TEST(a_cure_cures)
@@ -457,8 +454,7 @@ TEST(a_cure_cures)
     close_fixture(&x);
 }
 
-/* ---- sequences, names, rates ----------------------------------------------------------------------------
- */
+/* ---- sequences, names, rates --------------------------------------------------------------------------- */
 
 TEST(sequences_come_from_the_seed_alone)
 {

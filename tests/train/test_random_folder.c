@@ -37,8 +37,7 @@ static int64_t load(plim_ctx *c, laid *w, const char *folder)
     return count;
 }
 
-/* ---- folder and memory
- * ------------------------------------------------------------------------------------- */
+/* ---- folder and memory --------------------------------------------------------------------------------- */
 
 static const struct {
     plim_dtype act, stored;
@@ -144,8 +143,7 @@ TEST(tensors_larger_than_a_block_are_whole)
     test_ctx_close(c);
 }
 
-/* ---- what the numbers are
- * ---------------------------------------------------------------------------------- */
+/* ---- what the numbers are ------------------------------------------------------------------------------ */
 
 TEST(each_kind_of_tensor_has_its_distribution)
 {
@@ -239,8 +237,7 @@ TEST(a_range_too_large_for_the_dtype_is_refused)
     test_ctx_close(c);
 }
 
-/* ---- the folder
- * -------------------------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------------------------- */
 
 TEST(the_config_is_copied_and_the_header_says_pt)
 {

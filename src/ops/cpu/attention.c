@@ -25,8 +25,7 @@ _Static_assert((ROWS * MOST_DIM * 3 + BWD_KEYS * MOST_DIM * 4 + ROWS * BWD_KEYS 
                "attention backward scratch");
 _Static_assert(BWD_KEYS % ROWS == 0, "row blocks start where key blocks do");
 
-/* ---- units of work
- * ----------------------------------------------------------------------------------------- */
+/* ---- units of work ------------------------------------------------------------------------------------- */
 
 /* The i-th unit: block of block_rows rows of a document, and one of lanes heads.  A thread asks in ascending
  * order, so finding the document costs one walk over them in all. */
@@ -61,8 +60,7 @@ static void find_unit(unit *u, const plim_docs *docs, int64_t block_rows, int64_
     u->lane = (i - u->first_unit) % lanes;
 }
 
-/* ---- views
- * ------------------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -123,8 +121,7 @@ static plim_status check(plim_device *d, const char *op, const plim_attention_ar
                      PLIM_CPU_MAX_PITCH);
 }
 
-/* ---- forward
- * ----------------------------------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 static void fwd_unit(const plim_attention_args *a, const unit *u, char *scratch)
 {
@@ -176,8 +173,7 @@ plim_status plim_cpu_attention_fwd(plim_device *d, const plim_attention_args *a)
     return PLIM_OK;
 }
 
-/* ---- backward
- * ---------------------------------------------------------------------------------------------- */
+/* ---- backward ------------------------------------------------------------------------------------------ */
 
 /* The buffers of a thread; a matrix is the view itself where it is real already. */
 typedef struct bwd_buffers {

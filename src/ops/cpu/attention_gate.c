@@ -1,5 +1,5 @@
-/* attention_gate.c - the sigmoid gate on the attention output, and its gradient with delta = <du, u> a head.
- */
+/* attention_gate.c - the sigmoid gate on the attention output, and its gradient with delta = <du, u> a
+ * head. */
 #include <inttypes.h>
 
 #include "ops/cpu/cpu.h"

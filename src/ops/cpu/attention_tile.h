@@ -1,8 +1,8 @@
 /* attention_tile.h - what happens to one tile of scores between the products: online softmax and its
  * gradient.
  *
- * A tile is rows x cols of real (F32 or F64), packed; row i may see its first plim_tile_visible(...) columns.
- */
+ * A tile is rows x cols of real (F32 or F64), packed; row i may see its first plim_tile_visible(...)
+ * columns. */
 #ifndef PLIM_OPS_CPU_ATTENTION_TILE_H
 #define PLIM_OPS_CPU_ATTENTION_TILE_H
 

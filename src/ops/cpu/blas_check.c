@@ -22,8 +22,8 @@ static double next_value(uint64_t *state)
     return (double)(int64_t)(*state >> 33) / 1073741824.0 - 1.0;
 }
 
-/* The largest |got - want| in units of eps * sum |a b| * sqrt(k) over one product; infinity when not finite.
- */
+/* The largest |got - want| in units of eps * sum |a b| * sqrt(k) over one product; infinity when not
+ * finite. */
 static double product_error(matrices *w, const int *shape, bool ta, bool tb, bool single,
                             plim_cpu_sgemm sgemm, plim_cpu_dgemm dgemm)
 {

@@ -4,8 +4,7 @@
 
 #include "ops/ops.h"
 
-/* ---- products, attention, element-wise -------------------------------------------------------------------
- */
+/* ---- products, attention, element-wise ----------------------------------------------------------------- */
 
 plim_status plim_cpu_gemm(plim_device *d, const plim_gemm_args *a);
 plim_status plim_cpu_rmsnorm_fwd(plim_device *d, const plim_rmsnorm_args *a);
@@ -34,8 +33,7 @@ plim_status plim_cpu_settle(plim_device *d, int event);
 plim_status plim_cpu_read(plim_device *d, const void *device, void *host, size_t bytes);
 plim_status plim_cpu_write(plim_device *d, const void *host, void *device, size_t bytes);
 
-/* ---- delta-net and optimiser -----------------------------------------------------------------------------
- */
+/* ---- delta-net and optimiser --------------------------------------------------------------------------- */
 
 plim_status plim_cpu_conv_silu_fwd(plim_device *d, const plim_conv_silu_args *a);
 plim_status plim_cpu_conv_silu_bwd(plim_device *d, const plim_conv_silu_args *a);

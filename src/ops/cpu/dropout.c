@@ -17,8 +17,8 @@ static void fill_mask(plim_random r, uint64_t first, int64_t count, double p, do
     }
 }
 
-/* A dropped element is 0 whatever it was, NaN and infinity too: on every device by selection, not by product.
- */
+/* A dropped element is 0 whatever it was, NaN and infinity too: on every device by selection, not by
+ * product. */
 PLIM_CPU_INLINE void apply(plim_dtype t, int64_t n, const void *x, const double *keep, void *y)
 {
 #pragma omp simd

@@ -1,4 +1,5 @@
-/* transfer.c - the CPU's device memory is host memory: what crosses the link on a card is a plain copy here. */
+/* transfer.c - the CPU's device memory is host memory: what crosses the link on a card is a plain copy
+ * here. */
 #include <string.h>
 
 #include "ops/cpu/cpu.h"

@@ -33,8 +33,7 @@
         else body(PLIM_F64, __VA_ARGS__);                                                                    \
     } while (0)
 
-/* ---- bf16 ------------------------------------------------------------------------------------------------
- */
+/* ---- bf16 ---------------------------------------------------------------------------------------------- */
 
 /* As in base/bf16.h, without a branch, so that the loops around them vectorise. */
 PLIM_CPU_INLINE float plim_cpu_bf16_load(uint16_t x)
@@ -54,8 +53,7 @@ PLIM_CPU_INLINE uint16_t plim_cpu_bf16_round(float f)
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
 }
 
-/* ---- elements --------------------------------------------------------------------------------------------
- */
+/* ---- elements ------------------------------------------------------------------------------------------ */
 
 PLIM_CPU_INLINE double plim_cpu_load(plim_dtype t, const void *row, int64_t i)
 {
@@ -71,8 +69,7 @@ PLIM_CPU_INLINE void plim_cpu_store(plim_dtype t, void *row, int64_t i, double x
     else ((double *)row)[i] = x;
 }
 
-/* ---- functions -------------------------------------------------------------------------------------------
- */
+/* ---- functions ----------------------------------------------------------------------------------------- */
 
 /* exp; 0 below -708.1, inf above 709.78; NaN stays NaN. */
 PLIM_CPU_INLINE double plim_cpu_exp(double x)

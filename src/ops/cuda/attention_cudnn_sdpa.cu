@@ -163,8 +163,8 @@ void plim_cudnn_describe_fwd(graph *g, const cudnn_key *k)
 }
 
 /* out [keys, dim] = x^T y, summed over the query heads of a group.  The per-head sums of packed documents are
- * real memory in out's own layout, one group wider, because a virtual one would be documents x length rows.
- */
+ * real memory in out's own layout, one group wider, because a virtual one would be documents x length
+ * rows. */
 static void sum_by_key(graph *g, const shape *s, descriptor x, descriptor y, int out_id, int heads_id)
 {
     const int64_t group = s->k->heads / s->k->kv_heads;

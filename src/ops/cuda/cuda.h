@@ -29,8 +29,8 @@ PLIM_CUDA_EXPORT int plim_cuda_abi(void);
 PLIM_CUDA_EXPORT plim_status plim_cuda_describe(plim_ctx *c, int ordinal, plim_cuda_info *out);
 PLIM_CUDA_EXPORT plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_machine *out);
 
-/* The column, slot by slot.  A slot without its kernel is NULL in the table, and the machine does not open.
- */
+/* The column, slot by slot.  A slot without its kernel is NULL in the table, and the machine does not
+ * open. */
 #define PLIM_CUDA_SLOT(name, args)                                                                           \
     plim_status plim_cuda_##name(plim_device *d, const args *a) __attribute__((weak));
 PLIM_OPS_MAP(PLIM_CUDA_SLOT)

@@ -49,7 +49,8 @@ static __global__ void decay_bwd_kernel(rows_of<const float> ba, const float *a_
     }
 }
 
-static plim_status check(plim_device *d, const char *op, const plim_decay_args *a, int64_t rows, int64_t heads)
+static plim_status check(plim_device *d, const char *op, const plim_decay_args *a, int64_t rows,
+                         int64_t heads)
 {
     TRY(plim_cuda_view(d, op, "ba", a->ba, PLIM_F32, rows, 2 * heads));
     TRY(plim_cuda_view(d, op, "a_log", a->a_log, PLIM_F32, 1, heads));
@@ -72,8 +73,8 @@ plim_status plim_cuda_decay_fwd(plim_device *d, const plim_decay_args *a)
     if (rows == 0 || heads == 0) return PLIM_OK;
     const bool wide = wide_inputs(a, heads) && plim_cuda_wide(a->g) && plim_cuda_wide(a->beta);
     PLIM_CUDA_LAUNCH_ROWS(d, wide, decay_fwd_kernel, rows, heads, rows_view<const float>(a->ba),
-                          (const float *)a->a_log.data, (const float *)a->dt_bias.data, rows_view<float>(a->g),
-                          rows_view<float>(a->beta));
+                          (const float *)a->a_log.data, (const float *)a->dt_bias.data,
+                          rows_view<float>(a->g), rows_view<float>(a->beta));
     return plim_cuda_launched(d, "decay_fwd");
 }
 
@@ -86,10 +87,11 @@ plim_status plim_cuda_decay_bwd(plim_device *d, const plim_decay_args *a)
     TRY(plim_cuda_view(d, "decay_bwd", "dbl", a->dbl, PLIM_F32, rows, heads));
     TRY(plim_cuda_view(d, "decay_bwd", "dba", a->dba, PLIM_BF16, rows, 2 * heads));
     if (rows == 0 || heads == 0) return PLIM_OK;
-    const bool wide = wide_inputs(a, heads) && plim_cuda_wide(a->dg) && plim_cuda_wide(a->dbl) &&
-                      plim_cuda_wide(a->dba);
+    const bool wide =
+        wide_inputs(a, heads) && plim_cuda_wide(a->dg) && plim_cuda_wide(a->dbl) && plim_cuda_wide(a->dba);
     PLIM_CUDA_LAUNCH_ROWS(d, wide, decay_bwd_kernel, rows, heads, rows_view<const float>(a->ba),
                           (const float *)a->a_log.data, (const float *)a->dt_bias.data,
-                          rows_view<const float>(a->dg), rows_view<const float>(a->dbl), rows_view<bf16>(a->dba));
+                          rows_view<const float>(a->dg), rows_view<const float>(a->dbl),
+                          rows_view<bf16>(a->dba));
     return plim_cuda_launched(d, "decay_bwd");
 }

@@ -8,28 +8,34 @@ extern "C" {
 static plim_status check_heads(plim_device *d, const char *op, const plim_delta_args *a)
 {
     if (a->key_heads < 1 || a->value_heads < a->key_heads || a->value_heads % a->key_heads)
-        return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %lld value heads over %lld key heads; a multiple of them works", op,
-                         (long long)a->value_heads, (long long)a->key_heads);
-    if (a->key_dim < 8 || a->value_dim < 8 || a->key_dim > 128 || a->value_dim > 128 || a->key_dim % 8 || a->value_dim % 8)
         return plim_fail(d->ctx, PLIM_E_SHAPE,
-                         "%s: heads of %lld keys and %lld values; on a card multiples of 8 from 8 to 128 work", op,
-                         (long long)a->key_dim, (long long)a->value_dim);
+                         "%s: %lld value heads over %lld key heads; a multiple of them works", op,
+                         (long long)a->value_heads, (long long)a->key_heads);
+    if (a->key_dim < 8 || a->value_dim < 8 || a->key_dim > 128 || a->value_dim > 128 || a->key_dim % 8 ||
+        a->value_dim % 8)
+        return plim_fail(
+            d->ctx, PLIM_E_SHAPE,
+            "%s: heads of %lld keys and %lld values; on a card multiples of 8 from 8 to 128 work", op,
+            (long long)a->key_dim, (long long)a->value_dim);
     if (a->chunk_count < 0 || a->chunk_count > 2147483647 / a->value_heads)
-        return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %lld chunks of %lld value heads; 2^31 - 1 blocks in all work", op,
+        return plim_fail(d->ctx, PLIM_E_SHAPE,
+                         "%s: %lld chunks of %lld value heads; 2^31 - 1 blocks in all work", op,
                          (long long)a->chunk_count, (long long)a->value_heads);
     return PLIM_OK;
 }
 
 /* bf16 rows are moved 16 bytes at a time; heads of multiples of 8 columns keep what the view has. */
-static plim_status check_rows(plim_device *d, const char *op, const char *name, plim_tensor t, int64_t rows, int64_t cols)
+static plim_status check_rows(plim_device *d, const char *op, const char *name, plim_tensor t, int64_t rows,
+                              int64_t cols)
 {
     TRY(plim_cuda_view(d, op, name, t, PLIM_BF16, rows, cols));
     if (plim_cuda_wide(t)) return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %s at %p, pitch %lld; multiples of 16 bytes work", op, name, t.data,
-                     (long long)t.pitch);
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %s at %p, pitch %lld; multiples of 16 bytes work", op, name,
+                     t.data, (long long)t.pitch);
 }
 
-static plim_status check(plim_device *d, const char *op, const plim_delta_args *a, bool backward, delta_view *out)
+static plim_status check(plim_device *d, const char *op, const plim_delta_args *a, bool backward,
+                         delta_view *out)
 {
     const int64_t rows = a->q.rows, keys = a->key_heads * a->key_dim, values = a->value_heads * a->value_dim;
     const int64_t state_rows = a->value_heads * a->key_dim;
@@ -55,7 +61,8 @@ static plim_status check(plim_device *d, const char *op, const plim_delta_args *
     const plim_delta_layout l =
         plim_delta_layout_of(PLIM_BF16, a->value_heads, a->key_dim, a->value_dim, a->chunk_count, backward);
     if (l.bytes > a->scratch_bytes || (l.bytes && (!a->scratch || (uintptr_t)a->scratch % 16)))
-        return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %zu bytes of scratch at %p, wanted %zu at a multiple of 16", op,
+        return plim_fail(d->ctx, PLIM_E_SHAPE,
+                         "%s: %zu bytes of scratch at %p, wanted %zu at a multiple of 16", op,
                          a->scratch_bytes, a->scratch, l.bytes);
     char *base = (char *)a->scratch;
     delta_view v = {};

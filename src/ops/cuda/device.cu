@@ -33,8 +33,7 @@ plim_status plim_cuda_view(plim_device *d, const char *op, const char *name, pli
                      (long long)rows, (long long)cols);
 }
 
-/* ---- memory
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static plim_status alloc_device(plim_device *d, size_t bytes, void **out)
 {

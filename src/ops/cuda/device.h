@@ -41,7 +41,7 @@ struct plim_device {
     double *partial_sums;     /* PLIM_CUDA_PARTS */
     bool deterministic;
     plim_attention_kernel attention;
-    bool attention_hopper; /* our attention kernels of capability 9.0 are built in and run here */
+    bool attention_hopper;   /* our attention kernels of capability 9.0 are built in and run here */
     char attention_why[160]; /* the attention engine in use, and why when it is not the one asked for */
 };
 

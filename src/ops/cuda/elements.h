@@ -57,7 +57,10 @@ template <int V> __device__ static inline void store(float *p, const float (&v)[
 template <typename T> struct rows_of {
     T *data;
     int64_t pitch;
-    __device__ T *at(int64_t row, int64_t col) const { return data + row * pitch + col; }
+    __device__ T *at(int64_t row, int64_t col) const
+    {
+        return data + row * pitch + col;
+    }
 };
 
 template <typename T> static inline rows_of<T> rows_view(plim_tensor t)
@@ -125,25 +128,26 @@ __device__ static inline float sigmoid(float x)
 static inline plim_status plim_cuda_act(plim_device *d, const char *op, plim_dtype act)
 {
     if (act == PLIM_BF16) return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: activations in %s; a card computes in BF16", op, plim_dtype_name(act));
+    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: activations in %s; a card computes in BF16", op,
+                     plim_dtype_name(act));
 }
 
 /* Launches kernel<8> or kernel<1> over rows of `units` columns. */
-#define PLIM_CUDA_LAUNCH_ROWS(d, wide, kernel, rows, cols, ...)                                        \
-    do {                                                                                               \
-        if (wide) {                                                                                    \
-            plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols) / 8);                      \
-            kernel<8><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));  \
-        } else {                                                                                       \
-            plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols));                          \
-            kernel<1><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));  \
-        }                                                                                              \
+#define PLIM_CUDA_LAUNCH_ROWS(d, wide, kernel, rows, cols, ...)                                              \
+    do {                                                                                                     \
+        if (wide) {                                                                                          \
+            plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols) / 8);                            \
+            kernel<8><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));        \
+        } else {                                                                                             \
+            plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols));                                \
+            kernel<1><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));        \
+        }                                                                                                    \
     } while (0)
 
 /* Inside such a kernel: this thread's row, and its columns V at a time. */
-#define PLIM_CUDA_EACH(row, col, rows, cols, V)                                     \
-    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;                   \
-    if (row < (rows))                                                               \
+#define PLIM_CUDA_EACH(row, col, rows, cols, V)                                                              \
+    int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;                                            \
+    if (row < (rows))                                                                                        \
         for (int64_t col = (int64_t)threadIdx.x * (V); col < (cols); col += (int64_t)blockDim.x * (V))
 
 #endif

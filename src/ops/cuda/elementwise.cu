@@ -4,8 +4,8 @@
 /* y = silu(gate) * up; bf16 in and out, fp32 inside.
  * Launch: rows x columns, 8 a thread.  Moves 6 B an element.  One rounding on store. */
 template <int V>
-static __global__ void swiglu_fwd_kernel(rows_of<const bf16> gate, rows_of<const bf16> up, rows_of<bf16> y, int64_t rows,
-                                         int64_t cols)
+static __global__ void swiglu_fwd_kernel(rows_of<const bf16> gate, rows_of<const bf16> up, rows_of<bf16> y,
+                                         int64_t rows, int64_t cols)
 {
     PLIM_CUDA_EACH(i, j, rows, cols, V)
     {
@@ -30,12 +30,12 @@ plim_status plim_cuda_swiglu_fwd(plim_device *d, const plim_swiglu_args *a)
     return plim_cuda_launched(d, "swiglu_fwd");
 }
 
-/* dgate = dy up silu'(gate), dup = dy silu(gate), and y again when wanted; reads before it writes, so in place works.
- * Launch: as above.  Moves 10 B an element, 12 with y. */
+/* dgate = dy up silu'(gate), dup = dy silu(gate), and y again when wanted; reads before it writes, so in
+ * place works. Launch: as above.  Moves 10 B an element, 12 with y. */
 template <int V>
-static __global__ void swiglu_bwd_kernel(rows_of<const bf16> gate, rows_of<const bf16> up, rows_of<const bf16> dy,
-                                         rows_of<bf16> dgate, rows_of<bf16> dup, rows_of<bf16> y, int64_t rows,
-                                         int64_t cols)
+static __global__ void swiglu_bwd_kernel(rows_of<const bf16> gate, rows_of<const bf16> up,
+                                         rows_of<const bf16> dy, rows_of<bf16> dgate, rows_of<bf16> dup,
+                                         rows_of<bf16> y, int64_t rows, int64_t cols)
 {
     PLIM_CUDA_EACH(i, j, rows, cols, V)
     {
@@ -68,18 +68,18 @@ plim_status plim_cuda_swiglu_bwd(plim_device *d, const plim_swiglu_args *a)
     if (a->y.data) TRY(plim_cuda_view(d, "swiglu_bwd", "y", a->y, PLIM_BF16, rows, cols));
     if (rows == 0 || cols == 0) return PLIM_OK;
     PLIM_CUDA_LAUNCH_ROWS(d, wide, swiglu_bwd_kernel, rows, cols, rows_view<const bf16>(a->gate),
-                          rows_view<const bf16>(a->up), rows_view<const bf16>(a->dy), rows_view<bf16>(a->dgate),
-                          rows_view<bf16>(a->dup), rows_view<bf16>(a->y));
+                          rows_view<const bf16>(a->up), rows_view<const bf16>(a->dy),
+                          rows_view<bf16>(a->dgate), rows_view<bf16>(a->dup), rows_view<bf16>(a->y));
     return plim_cuda_launched(d, "swiglu_bwd");
 }
 
-/* ---- attention gate --------------------------------------------------------------------------------------------------- */
+/* ---- attention gate ------------------------------------------------------------------------------------ */
 
 /* u = o sigmoid(gate); head h of gate at column h * stride.  Column j of o is column j % Dh of head j / Dh.
  * Launch: rows x columns, V a thread (Dh is a multiple of V).  Moves 6 B an element. */
 template <int V>
-static __global__ void gate_fwd_kernel(rows_of<const bf16> o, rows_of<const bf16> gate, rows_of<bf16> u, int head_dim,
-                                       int64_t stride, int64_t rows, int64_t cols)
+static __global__ void gate_fwd_kernel(rows_of<const bf16> o, rows_of<const bf16> gate, rows_of<bf16> u,
+                                       int head_dim, int64_t stride, int64_t rows, int64_t cols)
 {
     PLIM_CUDA_EACH(i, j, rows, cols, V)
     {
@@ -92,13 +92,15 @@ static __global__ void gate_fwd_kernel(rows_of<const bf16> o, rows_of<const bf16
     }
 }
 
-static plim_status check_gate(plim_device *d, const char *op, const plim_attention_gate_args *a, plim_tensor gate)
+static plim_status check_gate(plim_device *d, const char *op, const plim_attention_gate_args *a,
+                              plim_tensor gate)
 {
     int64_t need = a->heads > 0 ? (a->heads - 1) * a->gate_stride + a->head_dim : 0;
     if (gate.dtype == PLIM_BF16 && gate.cols >= need && a->gate_stride >= a->head_dim) return PLIM_OK;
-    return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: gate has %lld columns of %s; %lld heads of %lld at stride %lld", op,
-                     (long long)gate.cols, plim_dtype_name(gate.dtype), (long long)a->heads, (long long)a->head_dim,
-                     (long long)a->gate_stride);
+    return plim_fail(d->ctx, PLIM_E_SHAPE,
+                     "%s: gate has %lld columns of %s; %lld heads of %lld at stride %lld", op,
+                     (long long)gate.cols, plim_dtype_name(gate.dtype), (long long)a->heads,
+                     (long long)a->head_dim, (long long)a->gate_stride);
 }
 
 /* Heads can be read 8 at a time: their size and stride as well as the rows. */
@@ -118,17 +120,20 @@ plim_status plim_cuda_attention_gate_fwd(plim_device *d, const plim_attention_ga
     if (rows == 0 || cols == 0) return PLIM_OK;
     if (!a->gate.data) return a->o.data == a->u.data ? PLIM_OK : plim_cuda_copy(d, a->o, a->u);
     TRY(check_gate(d, op, a, a->gate));
-    bool wide = plim_cuda_wide(a->o) && plim_cuda_wide(a->u) && wide_heads(a->gate, a->head_dim, a->gate_stride);
-    PLIM_CUDA_LAUNCH_ROWS(d, wide, gate_fwd_kernel, rows, cols, rows_view<const bf16>(a->o), rows_view<const bf16>(a->gate),
-                          rows_view<bf16>(a->u), (int)a->head_dim, a->gate_stride);
+    bool wide =
+        plim_cuda_wide(a->o) && plim_cuda_wide(a->u) && wide_heads(a->gate, a->head_dim, a->gate_stride);
+    PLIM_CUDA_LAUNCH_ROWS(d, wide, gate_fwd_kernel, rows, cols, rows_view<const bf16>(a->o),
+                          rows_view<const bf16>(a->gate), rows_view<bf16>(a->u), (int)a->head_dim,
+                          a->gate_stride);
     return plim_cuda_launched(d, op);
 }
 
 /* dout = du sigmoid(gate), dgate = du u (1 - sigmoid(gate)), delta = <du, u> per head.
  * Launch: a warp a row and head.  Moves 10 B an element.  Reads before it writes. */
-static __global__ void gate_bwd_kernel(rows_of<const bf16> du, rows_of<const bf16> u, rows_of<const bf16> gate,
-                                       rows_of<bf16> dout, rows_of<bf16> dgate, rows_of<float> delta, int heads,
-                                       int head_dim, int64_t stride, int64_t rows)
+static __global__ void gate_bwd_kernel(rows_of<const bf16> du, rows_of<const bf16> u,
+                                       rows_of<const bf16> gate, rows_of<bf16> dout, rows_of<bf16> dgate,
+                                       rows_of<float> delta, int heads, int head_dim, int64_t stride,
+                                       int64_t rows)
 {
     int64_t item = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) >> 5;
     int lane = threadIdx.x & 31;
@@ -163,7 +168,8 @@ plim_status plim_cuda_attention_gate_bwd(plim_device *d, const plim_attention_ga
     }
     if (rows == 0 || cols == 0) return PLIM_OK;
     gate_bwd_kernel<<<plim_cuda_blocks(rows * a->heads, 8), 256, 0, d->compute>>>(
-        rows_view<const bf16>(a->du), rows_view<const bf16>(a->u), rows_view<const bf16>(a->gate), rows_view<bf16>(a->dout),
-        rows_view<bf16>(a->dgate), rows_view<float>(a->delta), (int)a->heads, (int)a->head_dim, a->gate_stride, rows);
+        rows_view<const bf16>(a->du), rows_view<const bf16>(a->u), rows_view<const bf16>(a->gate),
+        rows_view<bf16>(a->dout), rows_view<bf16>(a->dgate), rows_view<float>(a->delta), (int)a->heads,
+        (int)a->head_dim, a->gate_stride, rows);
     return plim_cuda_launched(d, op);
 }

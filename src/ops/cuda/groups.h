@@ -22,7 +22,8 @@ struct group_part {
 template <int V>
 __device__ static inline group_part group_part_of(int64_t rows, int64_t cols, int64_t dim, int lanes)
 {
-    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, item = thread / lanes, groups = cols / dim;
+    int64_t thread = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, item = thread / lanes,
+            groups = cols / dim;
     group_part p;
     p.row = item / groups;
     p.col = (item - p.row * groups) * dim;
@@ -39,7 +40,8 @@ __device__ static inline float group_sum(float x, int lanes)
     return x;
 }
 
-/* Launches kernel<8> or kernel<1> with a group's lanes side by side; the kernel takes rows, cols, dim, lanes last. */
+/* Launches kernel<8> or kernel<1> with a group's lanes side by side; the kernel takes rows, cols, dim, lanes
+ * last. */
 #define PLIM_CUDA_LAUNCH_GROUPS(d, wide, kernel, rows, cols, dim, ...)                                       \
     do {                                                                                                     \
         int lanes_ = plim_cuda_group_lanes((dim), (wide) ? 8 : 1);                                           \

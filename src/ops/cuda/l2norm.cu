@@ -30,8 +30,8 @@ static __global__ void l2norm_fwd_kernel(rows_of<const bf16> x, rows_of<bf16> y,
 
 /* dx = scale r (dy - x r^2 <x, dy>).  Launch: as above.  Moves 6 B an element.  dx may be dy. */
 template <int V>
-static __global__ void l2norm_bwd_kernel(rows_of<const bf16> x, rows_of<const bf16> dy, rows_of<bf16> dx, float scale,
-                                         int64_t rows, int64_t cols, int64_t dim, int lanes)
+static __global__ void l2norm_bwd_kernel(rows_of<const bf16> x, rows_of<const bf16> dy, rows_of<bf16> dx,
+                                         float scale, int64_t rows, int64_t cols, int64_t dim, int lanes)
 {
     const group_part p = group_part_of<V>(rows, cols, dim, lanes);
     float sum = 0, dot = 0;
@@ -81,7 +81,8 @@ plim_status plim_cuda_l2norm_bwd(plim_device *d, const plim_l2norm_args *a)
     TRY(plim_cuda_view(d, "l2norm_bwd", "dy", a->dy, PLIM_BF16, rows, cols));
     TRY(plim_cuda_view(d, "l2norm_bwd", "dx", a->dx, PLIM_BF16, rows, cols));
     if (rows == 0 || cols == 0) return PLIM_OK;
-    const bool wide = a->dim % 8 == 0 && plim_cuda_wide(a->x) && plim_cuda_wide(a->dy) && plim_cuda_wide(a->dx);
+    const bool wide =
+        a->dim % 8 == 0 && plim_cuda_wide(a->x) && plim_cuda_wide(a->dy) && plim_cuda_wide(a->dx);
     PLIM_CUDA_LAUNCH_GROUPS(d, wide, l2norm_bwd_kernel, rows, cols, a->dim, rows_view<const bf16>(a->x),
                             rows_view<const bf16>(a->dy), rows_view<bf16>(a->dx), (float)a->scale);
     return plim_cuda_launched(d, "l2norm_bwd");

@@ -121,8 +121,7 @@ plim_status plim_cuda_rmsnorm_bwd(plim_device *d, const plim_rmsnorm_args *a)
     return plim_cuda_launched(d, "rmsnorm_bwd");
 }
 
-/* ---- head norm and rotary
- * ---------------------------------------------------------------------------------------------- */
+/* ---- head norm and rotary ------------------------------------------------------------------------------ */
 
 struct head_rope {
     rows_of<const bf16> x;
@@ -139,8 +138,8 @@ struct head_rope {
 #define PER_LANE  (HEAD_MOST / 32)
 
 /* Column of a lane's i-th element: both halves of a rotary pair must meet, so a lane owns column j < half and
- * j + half together.  The rotary block is columns 0 .. 2 half - 1; pairs are dealt out first, then the rest.
- */
+ * j + half together.  The rotary block is columns 0 .. 2 half - 1; pairs are dealt out first, then the
+ * rest. */
 static __device__ inline float partner(const float *row, int j, int half)
 {
     return row[j < half ? j + half : j - half];
