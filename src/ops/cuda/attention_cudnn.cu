@@ -193,8 +193,9 @@ static __global__ void cudnn_offsets_kernel(int32_t *out, const int64_t *start, 
 
 #define SIDE 32
 
-/* to [cols, rows] = from [rows, cols]^T, f32.  Launch: grid (row tiles, column tiles), 32 x 8 threads, tiles
- * of 32 x 32 in shared memory.  Moves 8 bytes an element; exact. */
+/* to [cols, rows] = from [rows, cols]^T, f32.
+ * Launch: grid (row tiles, column tiles), 32 x 8 threads, tiles of 32 x 32 in shared memory.  Moves 8 bytes
+ * an element; exact. */
 static __global__ void transpose_kernel(float *to, int64_t to_pitch, const float *from, int64_t from_pitch,
                                         int64_t rows, int64_t cols)
 {

@@ -43,15 +43,16 @@ __device__ static inline void advance(place *at, int first_row, int end_row)
 
 #endif
 
-/* dv = sum over rows of P^T dout, dk = scale sum of (P (dP - delta))^T q, over the heads of the group;
- * P = exp(scale q k^T - lse), dP = dout v^T.  bf16 in and out, fp32 inside; P and P (dP - delta) are rounded
- * to bf16 before the products. Launch: grid (key heads, key blocks of 64), the first keys first; 256 threads;
- * K and V in registers, four tiles of 32 rows of Q and dout in shared memory.  Scores are made transposed, so
- * that they are a left operand where they are: warp group 0 makes P^T and sums dv, warp group 1 makes dP^T
- * and sums dk, and gets P through shared memory in fp32.  The scores of a tile are made beside the sums of
- * the tile before. Traffic: k, v, dk, dv once; q, dout once per key block, mostly from L2. Numerics: same
- * bits every run; sums in fp32 over the group's heads in order, then over rows in order. Source: Dao 2023,
- * arXiv:2307.08691, algorithm 2. */
+/* dv = sum over rows of P^T dout, dk = scale sum of (P (dP - delta))^T q, over the heads of the group; P =
+ * exp(scale q k^T - lse), dP = dout v^T.  bf16 in and out, fp32 inside; P and P (dP - delta) are rounded to
+ * bf16 before the products.
+ * Launch: grid (key heads, key blocks of 64), the first keys first; 256 threads; K and V in registers, four
+ * tiles of 32 rows of Q and dout in shared memory.  Scores are made transposed, so that they are a left
+ * operand where they are: warp group 0 makes P^T and sums dv, warp group 1 makes dP^T and sums dk, and gets
+ * P through shared memory in fp32.  The scores of a tile are made beside the sums of the tile before.
+ * Traffic: k, v, dk, dv once; q, dout once per key block, mostly from L2.
+ * Numerics: same bits every run; sums in fp32 over the group's heads in order, then over rows in order.
+ * Source: Dao 2023, arXiv:2307.08691, algorithm 2. */
 template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dkv_kernel(own_attention p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

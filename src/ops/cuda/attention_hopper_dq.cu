@@ -5,10 +5,11 @@
 
 #define KEYS HOPPER_TILE
 
-/* dq = scale sum over keys of P (dP - delta) k;  P = exp(scale q k^T - lse), dP = dout v^T.
- * bf16 in and out, fp32 inside; P (dP - delta) is rounded to bf16 before the last product.
- * Launch: grid (heads, row blocks of 128), the last rows first; 256 threads, 64 rows a warp group; Q, dout, V
- * and two of K in shared memory. Traffic: q, dout, dq once; k, v once per row block and head, mostly from L2.
+/* dq = scale sum over keys of P (dP - delta) k;  P = exp(scale q k^T - lse), dP = dout v^T. bf16 in and
+ * out, fp32 inside; P (dP - delta) is rounded to bf16 before the last product.
+ * Launch: grid (heads, row blocks of 128), the last rows first; 256 threads, 64 rows a warp group; Q, dout,
+ * V and two of K in shared memory.
+ * Traffic: q, dout, dq once; k, v once per row block and head, mostly from L2.
  * Numerics: same bits every run; sums in fp32, in key order.
  * Source: Dao 2023, arXiv:2307.08691, algorithm 2, split so that nothing is added atomically. */
 template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dq_kernel(own_attention p)

@@ -49,8 +49,8 @@ __device__ static inline void softmax(float (&s)[32], float most[2], float sum[2
 
 /* o = softmax(scale q k^T) v over the keys of a row's document up to itself; lse = its natural logarithm.
  * bf16 in and out, fp32 inside; P is rounded to bf16 before P v.
- * Launch: grid (heads, row blocks of 128), the last rows first; 256 threads, 64 rows a warp group; Q and two
- * each of K and V in shared memory.  The softmax of a tile runs beside P v of the tile before.
+ * Launch: grid (heads, row blocks of 128), the last rows first; 256 threads, 64 rows a warp group; Q and
+ * two each of K and V in shared memory.  The softmax of a tile runs beside P v of the tile before.
  * Traffic: q, o once; k, v once per row block and head, mostly from L2.
  * Numerics: same bits every run; running maximum and sum in fp32, in key order.
  * Source: Dao 2023, arXiv:2307.08691, algorithm 1; Shah et al. 2024, arXiv:2407.08608, section 3.2. */

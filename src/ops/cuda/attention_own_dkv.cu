@@ -27,13 +27,14 @@ __device__ static inline void multiply_columns(float c[2][COLS / 8][4], uint32_t
     }
 }
 
-/* dv = sum over rows of P^T dout, dk = scale sum of (P (dP - delta))^T q, over the heads of the group;
- * P = exp(scale q k^T - lse), dP = dout v^T.  bf16 in and out, fp32 inside; P and P (dP - delta) are rounded
- * to bf16 before the products. Launch: grid (key heads, key blocks of SIDE), the first keys first; 32 * WARPS
- * threads; tiles of K, V, P and P (dP - delta), and one or two of Q and dout, in shared memory. Traffic: k,
- * v, dk, dv once; q, dout once per key block, mostly from L2. Numerics: same bits every run; sums in fp32
- * over the group's heads in order, then over rows in order. Source: Dao 2023, arXiv:2307.08691, algorithm 2.
- */
+/* dv = sum over rows of P^T dout, dk = scale sum of (P (dP - delta))^T q, over the heads of the group; P =
+ * exp(scale q k^T - lse), dP = dout v^T.  bf16 in and out, fp32 inside; P and P (dP - delta) are rounded to
+ * bf16 before the products.
+ * Launch: grid (key heads, key blocks of SIDE), the first keys first; 32 * WARPS threads; tiles of K, V, P
+ * and P (dP - delta), and one or two of Q and dout, in shared memory.
+ * Traffic: k, v, dk, dv once; q, dout once per key block, mostly from L2.
+ * Numerics: same bits every run; sums in fp32 over the group's heads in order, then over rows in order.
+ * Source: Dao 2023, arXiv:2307.08691, algorithm 2. */
 template <int DP, int SIDE, int WARPS>
 static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own_attention p)
 {

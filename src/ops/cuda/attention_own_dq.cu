@@ -3,12 +3,13 @@
 
 #include <limits.h>
 
-/* dq = scale sum over keys of P (dP - delta) k;  P = exp(scale q k^T - lse), dP = dout v^T.
- * bf16 in and out, fp32 inside; P (dP - delta) is rounded to bf16 before the last product.
- * Launch: grid (heads, row blocks of 16 * WARPS), the last rows first; 32 * WARPS threads; tiles of Q, dout,
- * V and one or two of K in shared memory. Traffic: q, dout, dq once; k, v once per row block and head, mostly
- * from L2. Numerics: same bits every run; sums in fp32, in key order. Source: Dao 2023, arXiv:2307.08691,
- * algorithm 2, split so that nothing is added atomically. */
+/* dq = scale sum over keys of P (dP - delta) k;  P = exp(scale q k^T - lse), dP = dout v^T. bf16 in and
+ * out, fp32 inside; P (dP - delta) is rounded to bf16 before the last product.
+ * Launch: grid (heads, row blocks of 16 * WARPS), the last rows first; 32 * WARPS threads; tiles of Q,
+ * dout, V and one or two of K in shared memory.
+ * Traffic: q, dout, dq once; k, v once per row block and head, mostly from L2.
+ * Numerics: same bits every run; sums in fp32, in key order.
+ * Source: Dao 2023, arXiv:2307.08691, algorithm 2, split so that nothing is added atomically. */
 template <int DP, int WARPS, int KEYS>
 static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dq_kernel(own_attention p)
 {

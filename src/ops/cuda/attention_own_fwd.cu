@@ -55,9 +55,10 @@ __device__ static inline void softmax(float s[KEYS / 8][4], float o[DP / 8][4], 
 /* o = softmax(scale q k^T) v over the keys of a row's document up to itself; lse = its natural logarithm.
  * bf16 in and out, fp32 inside; P is rounded to bf16 before P v.
  * Launch: grid (heads, row blocks of 16 * WARPS), the last rows first; 32 * WARPS threads; Q, K and V tiles
- * in shared memory.  K of the next tile is fetched under P v, V under q k^T. Traffic: q, o once; k, v once
- * per row block and head, mostly from L2. Numerics: same bits every run; running maximum and sum in fp32, in
- * key order. Source: Dao 2023, arXiv:2307.08691, algorithm 1. */
+ * in shared memory.  K of the next tile is fetched under P v, V under q k^T.
+ * Traffic: q, o once; k, v once per row block and head, mostly from L2.
+ * Numerics: same bits every run; running maximum and sum in fp32, in key order.
+ * Source: Dao 2023, arXiv:2307.08691, algorithm 1. */
 template <int DP, int WARPS>
 static __global__ void __launch_bounds__(WARPS * 32, 1) attention_fwd_kernel(own_attention p)
 {
