@@ -57,32 +57,30 @@ static void add_python(folders *f)
 static void find_folders(folders *f)
 {
     add_under(f, getenv("PLIMSOLL_CUDA_LIBRARIES"), "");
+    add_python(f);
     add_under(f, getenv("CUDA_HOME"), "/lib64");
     add_under(f, getenv("CUDA_HOME"), "/lib");
     add_under(f, getenv("CUDA_PATH"), "/lib64");
-    add_python(f);
     add_matches(f, "/usr/local/cuda/lib64");
     add_matches(f, "/usr/local/cuda/lib");
     add_matches(f, "/usr/local/cuda-1[23]*/lib64");
 }
 
-/* By name on the loader's own path first, then in each folder. */
+/* In each folder, then by name on the loader's own path: a Python environment's are often newer than the system's, and
+ * old versions of cuDNN have known errors. */
 static void *open_one(const folders *f, const char *name, char path[512])
 {
-    void *file = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
-    if (file) {
-        snprintf(path, 512, "%s", name);
-        return file;
-    }
     for (int i = 0; i < f->count; i++) {
         char full[700];
         snprintf(full, sizeof full, "%s/%s", f->path[i], name);
-        file = dlopen(full, RTLD_NOW | RTLD_GLOBAL);
+        void *file = dlopen(full, RTLD_NOW | RTLD_GLOBAL);
         if (!file) continue;
         snprintf(path, 512, "%.511s", full);
         return file;
     }
-    return NULL;
+    void *file = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    if (file) snprintf(path, 512, "%s", name);
+    return file;
 }
 
 template <typename F> static bool resolve(void *file, const char *name, F *out)
