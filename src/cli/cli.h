@@ -58,6 +58,7 @@ extern const plim_cli_command plim_command_random_model;
 extern const plim_cli_command plim_command_render;
 extern const plim_cli_command plim_command_train;
 extern const plim_cli_command plim_command_eval;
+extern const plim_cli_command plim_command_tokens;
 extern const plim_cli_command plim_command_doctor;
 
 #endif

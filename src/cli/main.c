@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const plim_cli_command *const commands[] = {
-    &plim_command_plan, &plim_command_memtest, &plim_command_train,        &plim_command_eval,
-    &plim_command_data, &plim_command_render,  &plim_command_random_model, &plim_command_doctor};
+    &plim_command_plan,         &plim_command_memtest, &plim_command_train,
+    &plim_command_eval,         &plim_command_data,    &plim_command_render,
+    &plim_command_random_model, &plim_command_tokens,  &plim_command_doctor};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static void help(FILE *to)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/normal_form_later.h"
 #include "text/unicode.h"
 
 #define SHORT_RUN 24 /* combining characters sorted by insertion */
@@ -13,6 +14,18 @@
 static bool is_jamo(uint32_t c)
 {
     return c >= 0x1100 && c <= 0x11ff;
+}
+
+bool plim_normal_form_is_later(uint32_t c)
+{
+    size_t low = 0, high = sizeof plim_normal_form_later / sizeof *plim_normal_form_later;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (plim_normal_form_later[middle][1] < c) low = middle + 1;
+        else high = middle;
+    }
+    return low < sizeof plim_normal_form_later / sizeof *plim_normal_form_later &&
+           plim_normal_form_later[low][0] <= c;
 }
 
 static bool is_mark(const utf8proc_property_t *p)
@@ -27,7 +40,7 @@ bool plim_normal_form_starts_anew(uint32_t c)
     if (c >= 0x1160 && c <= 0x11ff) return false; /* vowels and finals */
     if ((c >= 0x3131 && c <= 0x318e) || (c >= 0xff9e && c <= 0xffdc))
         return false; /* become such, or marks */
-    return !is_mark(utf8proc_get_property((utf8proc_int32_t)c));
+    return !is_mark(utf8proc_get_property((utf8proc_int32_t)c)) || plim_normal_form_is_later(c);
 }
 
 /* Whether c may have to be rewritten. */
@@ -36,7 +49,7 @@ static bool may_change(plim_normal_form f, uint32_t c)
     if (c < 0x80 || (f == PLIM_NFC && c < 0x300)) return false;
     if (c >= 0xac00 && c <= 0xd7a3) return f == PLIM_NFD || f == PLIM_NFKD;
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)c);
-    return p->decomp_seqindex != UINT16_MAX || is_jamo(c) || is_mark(p);
+    return (p->decomp_seqindex != UINT16_MAX || is_jamo(c) || is_mark(p)) && !plim_normal_form_is_later(c);
 }
 
 static uint8_t combining_class(int32_t c)
@@ -90,6 +103,10 @@ static plim_status decompose(utf8proc_option_t options, plim_normal_scratch *w, 
         uint32_t c;
         at += plim_utf8_read(text + at, &c);
         TRY(plim_grow(w->ctx, &w->chars, &w->chars_cap, *count + 32, sizeof *w->chars, "a normal form"));
+        if (plim_normal_form_is_later(c)) {
+            w->chars[(*count)++] = (int32_t)c;
+            continue;
+        }
         utf8proc_ssize_t n =
             utf8proc_decompose_char((utf8proc_int32_t)c, w->chars + *count, 32, options, &boundary);
         if (n < 0 || n > 32)

@@ -25,4 +25,7 @@ void plim_normal_scratch_close(plim_normal_scratch *w);
  * at c. */
 bool plim_normal_form_starts_anew(uint32_t c);
 
+/* Whether c is younger than the tables normalisers of tokenizers were made with, and left alone for that. */
+bool plim_normal_form_is_later(uint32_t c);
+
 #endif

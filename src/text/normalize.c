@@ -30,7 +30,7 @@ size_t plim_rule_lower(uint32_t c, uint32_t out[2])
 size_t plim_rule_strip_accents(uint32_t c, uint32_t out[2])
 {
     out[0] = c;
-    return plim_unicode_is_mark(c) ? 0 : 1;
+    return plim_unicode_is_mark(c) && !plim_normal_form_is_later(c) ? 0 : 1;
 }
 
 size_t plim_rule_nmt(uint32_t c, uint32_t out[2])

@@ -7,6 +7,7 @@
  * options in the middle of an alternative. Source: Oniguruma doc/RE and doc/SYNTAX.md; pcre2pattern(3). */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "text/pattern.h"
 
@@ -14,9 +15,11 @@
 
 #define SPACE_SET                                                                                            \
     "\\t-\\r\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+/* its words have the superscripts and fractions of Latin-1, too */
+#define LATIN_SET "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 #define WORD_SET                                                                                             \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"         \
-    "\\x{1f170}-\\x{1f189}"
+    "\\x{1f170}-\\x{1f189}" LATIN_SET
 #define IN_WORD "[" WORD_SET "]"
 
 typedef struct translator {
@@ -117,6 +120,51 @@ static plim_status translate_hexadecimal(translator *t)
     return copy(t, 2);
 }
 
+/* \p{Name}: PCRE2 has no long names of categories, and means script extensions by a script's bare name. */
+static plim_status translate_property(translator *t)
+{
+    static const char *const names[][2] = {
+        {"Letter", "L"},
+        {"Mark", "M"},
+        {"Number", "N"},
+        {"Punctuation", "P"},
+        {"Symbol", "S"},
+        {"Separator", "Z"},
+        {"Other", "C"},
+        {"Alpha", "Alphabetic"},
+        {"Digit", "Nd"},
+        {"Punct", ""},
+        {"Word", ""},
+        {"Alnum", ""},
+        {"Space", ""},
+        {"Alphabetic", "Alphabetic"},
+        {"Any", "Any"},
+        {"Emoji", "Emoji"},
+        {"Ideographic", "Ideographic"},
+        {"Uppercase", "Uppercase"},
+        {"Lowercase", "Lowercase"},
+        {"Extended_Pictographic", "Extended_Pictographic"},
+    };
+    const char *name = t->source + t->at + 3;
+    bool negated = *name == '^';
+    name += negated;
+    size_t bytes = strcspn(name, "}");
+    if (!name[bytes]) return refuse(t, "\\p{ without its end");
+    const char *as = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i][0]) == bytes && !strncasecmp(names[i][0], name, bytes)) as = names[i][1];
+    if (as && !*as) return refuse(t, "a property of its own");
+    TRY(copy(t, 3 + negated));
+    if (bytes <= 2) return copy(t, bytes + 1);
+    if (!as) {
+        TRY(put_string(t, "sc:"));
+        return copy(t, bytes + 1);
+    }
+    t->at += bytes;
+    TRY(put_string(t, as));
+    return copy(t, 1);
+}
+
 /* The escape at t->at. */
 static plim_status translate_escape(translator *t, bool in_set)
 {
@@ -132,11 +180,7 @@ static plim_status translate_escape(translator *t, bool in_set)
         t->at += 2;
         return put_string(t, as);
     }
-    if ((letter == 'p' || letter == 'P') && look(t, 2) == '{') {
-        const char *end = strchr(t->source + t->at, '}');
-        if (!end) return refuse(t, "\\p{ without its end");
-        return copy(t, (size_t)(end - (t->source + t->at)) + 1);
-    }
+    if ((letter == 'p' || letter == 'P') && look(t, 2) == '{') return translate_property(t);
     return copy(t, 2);
 }
 
@@ -145,11 +189,21 @@ static plim_status translate_posix(translator *t)
 {
     const char *end = strstr(t->source + t->at, ":]");
     if (!end) return refuse(t, "[: without :]");
-    bool space = starts(t, "[:space:]"), word = starts(t, "[:word:]");
+    static const char *const classes[][2] = {
+        {"[:space:]", SPACE_SET},
+        {"[:word:]", WORD_SET},
+        {"[:punct:]", "\\p{P}\\p{S}"},
+        {"[:alpha:]", "\\p{Alphabetic}"},
+        {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"},
+    };
+    if (look(t, 2) == '^') return refuse(t, "a negated class inside a set");
     size_t bytes = (size_t)(end - (t->source + t->at)) + 2;
-    if (!space && !word) return copy(t, bytes);
-    t->at += bytes;
-    return put_string(t, space ? SPACE_SET : WORD_SET);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        if (!starts(t, classes[i][0])) continue;
+        t->at += bytes;
+        return put_string(t, classes[i][1]);
+    }
+    return copy(t, bytes);
 }
 
 static plim_status translate_set(translator *t)
