@@ -187,6 +187,18 @@ static plim_status check_price(const test *t)
         usd, t->config.max_usd);
 }
 
+/* A dry run ends as the test would before its first step. */
+static plim_status dry_verdict(const test *t)
+{
+    const plim_memtest_length *l = &t->result.length[0];
+    char tokens[PLIM_NUMBER_BYTES], device[PLIM_NUMBER_BYTES], host[PLIM_NUMBER_BYTES];
+    if (!t->planned || l->verdict != PLIM_NO) return PLIM_OK;
+    return plim_fail(
+        t->cli->ctx, PLIM_E_NOFIT, "%s tokens, the shortest length, do not fit: %s, and %s of the host",
+        plim_format_count(tokens, l->seq_tokens), plim_memtest_amount(device, l->planned_peak_bytes),
+        plim_memtest_amount(host, l->host_peak_bytes));
+}
+
 static plim_status run_it(test *t)
 {
     int64_t total = 0;
@@ -231,7 +243,7 @@ static plim_status test_it(test *t)
                              &t->result, &t->planned));
     plim_memtest_print_forecast(t->cli, &t->config, &t->result, t->planned);
     TRY(check_price(t));
-    if (t->ask.dry_run) return PLIM_OK;
+    if (t->ask.dry_run) return dry_verdict(t);
     plim_status st = run_it(t), shown = show(t);
     if (plim_path_is_file(t->path)) plim_log_write(&t->cli->log, PLIM_LOG_INFO, "wrote %s", t->path);
     return st ? st : shown;

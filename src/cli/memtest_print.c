@@ -24,26 +24,28 @@ static double step_s(const plim_memtest_length *l)
 void plim_memtest_print_forecast(plim_cli *cli, const plim_memtest_config *g, const plim_memtest_result *r,
                                  int64_t planned)
 {
-    char tokens[PLIM_NUMBER_BYTES], a[PLIM_NUMBER_BYTES], b[PLIM_NUMBER_BYTES], usd[64] = "";
+    char tokens[PLIM_NUMBER_BYTES], a[PLIM_NUMBER_BYTES], b[PLIM_NUMBER_BYTES], s[PLIM_NUMBER_BYTES],
+        usd[64] = "";
     plim_log_write(&cli->log, PLIM_LOG_INFO, "%s on %s: budget %s, %lld steps a length", r->model, r->card,
                    plim_memtest_amount(a, r->budget_bytes), (long long)r->steps_wanted);
     for (int64_t i = 0; i < planned; i++) {
         const plim_memtest_length *l = &r->length[i];
         const plim_options *o = &l->options;
-        int64_t bytes = l->planned_peak_bytes + (g->shared_memory ? l->host_peak_bytes : 0);
         plim_log_write(
             &cli->log, PLIM_LOG_INFO,
-            "  %s tokens: planned %s (%s); %lld layers kept, %lld inputs on the host, about %s a step",
-            plim_format_count(tokens, l->seq_tokens), plim_memtest_amount(a, bytes),
-            plim_verdict_name(l->verdict), (long long)o->kept_layers, (long long)o->host_checkpoints,
-            number(b, "s", l->expected_step_s));
+            "  %s tokens: planned %s, host %s (%s); %lld layers kept, %lld inputs on the host%s%s%s",
+            plim_format_count(tokens, l->seq_tokens), plim_memtest_amount(a, l->planned_peak_bytes),
+            plim_memtest_amount(b, l->host_peak_bytes), plim_verdict_name(l->verdict),
+            (long long)o->kept_layers, (long long)o->host_checkpoints,
+            l->expected_step_s >= 0 ? ", about " : "",
+            l->expected_step_s >= 0 ? number(s, "s", l->expected_step_s) : "",
+            l->expected_step_s >= 0 ? " a step" : "");
     }
     if (g->usd_per_h >= 0)
         snprintf(usd, sizeof usd, ", %.2f USD at %.2f an hour", r->expected_s / 3600 * g->usd_per_h,
                  g->usd_per_h);
-    plim_log_write(&cli->log, PLIM_LOG_INFO,
-                   "expected: %.1f minutes%s (products at %.3f TFLOP/s, memory at %.1f GB/s)",
-                   r->expected_s / 60, usd, r->gemm_tflop_per_s, r->memory_gb_per_s);
+    plim_log_write(&cli->log, PLIM_LOG_INFO, "expected: %s%s (products at %.4g TFLOP/s, memory at %.4g GB/s)",
+                   number(s, "s", r->expected_s), usd, r->gemm_tflop_per_s, r->memory_gb_per_s);
 }
 
 void plim_memtest_print_length(plim_cli *cli, const plim_memtest_length *l, double left_s)
