@@ -6,11 +6,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/context.h"
 #include "base/fnv.h"
 #include "base/random_core.h"
+#include "data/same_file.h"
 #include "data/text_file.h"
 #include "formats/samples_writer.h"
 
@@ -206,22 +206,15 @@ static plim_status read_file(job *j, int64_t i)
 
 /* ---- all ---------------------------------------------------------------------------------------------- */
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (!strcmp(a, b)) return true;
-    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* A missing input is found before the first one is read; an output must not take the place of an input. */
 static plim_status check_files(job *j)
 {
     const plim_bytes_config *g = j->g;
     plim_text_place start;
-    if (g->val_out && same_file(g->out, g->val_out))
+    if (g->val_out && plim_same_file(g->out, g->val_out))
         return plim_fail(j->c, PLIM_E_USAGE, "%s: cannot hold both training and validation", g->out);
     for (int64_t i = 0; i < g->input_count; i++) {
-        if (same_file(g->inputs[i], g->out) || (g->val_out && same_file(g->inputs[i], g->val_out)))
+        if (plim_same_file(g->inputs[i], g->out) || (g->val_out && plim_same_file(g->inputs[i], g->val_out)))
             return plim_fail(j->c, PLIM_E_USAGE, "%s: is an input and would be replaced by an output",
                              g->inputs[i]);
         TRY(plim_text_open(j->c, g->inputs[i], &j->text, &start));
