@@ -1,0 +1,262 @@
+/* A whole run on the card beside the same run on the CPU: weights and adapters with the same bits, losses and
+ * gradients within rounding, an adapter that is saved and loads again. */
+#include "support/twin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "model/tensor_map.h"
+#include "train/memtest.h"
+#include "train/session.h"
+
+enum { TOKENS = 192, DOCUMENTS = 3, STEPS = 3 };
+
+/* Where the models lie on a machine without the source tree. */
+static const char *model(const char *name)
+{
+    static char path[4][512];
+    static unsigned next;
+    const char *root = getenv("PLIM_TEST_DATA");
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/models/%s", root ? root : PLIM_TEST_DATA, name);
+    return out;
+}
+
+static plim_session_config config_of(const char *name, plim_attention_kernel attention)
+{
+    plim_session_config g = plim_session_defaults();
+    g.model = model(name);
+    g.seed = 11;
+    g.hyper.learning_rate = 1e-3;
+    g.options.act = PLIM_BF16;
+    g.options.seq_tokens = TOKENS;
+    g.options.documents = DOCUMENTS;
+    g.options.lora_rank = 4;
+    g.options.labelled_share = 0.5;
+    g.options.tile_tokens = 128;
+    g.options.attention = attention;
+    g.options.staging_bytes = (size_t)1 << 20;
+    g.options.host_checkpoints = 0;
+    return g;
+}
+
+/* ---- the same bits --------------------------------------------------------------------------------- */
+
+typedef struct pair {
+    twin *t;
+    plim_engine *cpu, *gpu;
+    plim_tensor *views; /* of the CPU's walk, in order */
+    int64_t count, at;
+} pair;
+
+static plim_status collect(void *user, const plim_tensor_place *p)
+{
+    pair *x = user;
+    x->views = realloc(x->views, (size_t)(x->count + 1) * sizeof *x->views);
+    if (!x->views) abort();
+    x->views[x->count++] = p->to;
+    return PLIM_OK;
+}
+
+/* Rows over their whole pitch: with the padding, where the adapters' working copies are. */
+static plim_status compare_place(void *user, const plim_tensor_place *p)
+{
+    pair *x = user;
+    plim_tensor want = x->views[x->at++], got = p->to;
+    size_t bytes = (size_t)want.pitch * plim_dtype_bytes(want.dtype);
+    char *row = malloc(bytes);
+    if (!row) abort();
+    if (want.rows != got.rows || want.pitch != got.pitch) fail_msg("%s: another shape", p->decl.name);
+    for (int64_t i = 0; i < want.rows; i++) {
+        TRY(x->gpu->ops->read(x->gpu->device, plim_tensor_rows(got, i, 1).data, row, bytes));
+        if (memcmp(row, plim_tensor_rows(want, i, 1).data, bytes) != 0)
+            fail_msg("%s: row %lld differs", p->decl.name, (long long)i);
+    }
+    free(row);
+    return PLIM_OK;
+}
+
+static void check_same_weights(twin *t, plim_engine *cpu, plim_engine *gpu)
+{
+    pair x = {.t = t, .cpu = cpu, .gpu = gpu};
+    CHECK_OK(t->ctx, plim_tensor_map_walk(cpu->sh, &cpu->step->model, cpu->step->weights, collect, &x));
+    CHECK_OK(t->ctx, plim_tensor_map_walk(gpu->sh, &gpu->step->model, gpu->step->weights, compare_place, &x));
+    assert_true(x.at == x.count && x.count > 0);
+    free(x.views);
+    size_t bytes = (size_t)cpu->step->adapters.master.cols * sizeof(float);
+    char *master = malloc(bytes);
+    if (!master) abort();
+    CHECK_OK(t->ctx, gpu->ops->read(gpu->device, gpu->step->adapters.master.data, master, bytes));
+    assert_memory_equal(master, cpu->step->adapters.master.data, bytes);
+    free(master);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------------- */
+
+typedef struct batch {
+    int32_t ids[TOKENS];
+    float weights[TOKENS];
+    int64_t start[DOCUMENTS + 1];
+} batch;
+
+static plim_sample sample_of(const plim_session *s, batch *b, int64_t step)
+{
+    plim_memtest_sequence(&s->spec, &s->training.engine->sh->o, 3, step, b->ids, b->weights, b->start);
+    return (plim_sample){{b->ids, b->weights, b->start, DOCUMENTS}, step + 1};
+}
+
+/* Two runs in bf16 differ by the roundings on the way: a few steps of bf16 of a gradient's norm, far less of
+ * a mean over hundreds of tokens. */
+static void check_near(const char *what, double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance * fabs(want)))
+        fail_msg("%s: %.9g on the card, %.9g on the CPU", what, got, want);
+    print_message("  %-16s %.9g on the card, %.9g on the CPU\n", what, got, want);
+}
+
+static void check_steps(twin *t, plim_session *cpu, plim_session *gpu)
+{
+    static batch b;
+    for (int64_t i = 0; i < STEPS; i++) {
+        plim_step_result want, got;
+        plim_sample sample = sample_of(cpu, &b, i);
+        CHECK_OK(t->ctx, plim_training_step(&cpu->training, &sample, 1, &want));
+        CHECK_OK(t->ctx, plim_training_step(&gpu->training, &sample, 1, &got));
+        check_near("loss", got.loss, want.loss, TWIN_BF16_STEP / 2);
+        check_near("gradient norm", got.gradient_norm, want.gradient_norm, 8 * TWIN_BF16_STEP);
+    }
+    double want, got, weight;
+    plim_sample sample = sample_of(cpu, &b, STEPS);
+    CHECK_OK(t->ctx, plim_training_evaluate(&cpu->training, &sample, 1, &want, &weight));
+    CHECK_OK(t->ctx, plim_training_evaluate(&gpu->training, &sample, 1, &got, &weight));
+    check_near("evaluation", got / weight, want / weight, TWIN_BF16_STEP / 2);
+}
+
+static void open_both(twin *t, plim_session_config g, plim_session **cpu, plim_session **gpu)
+{
+    CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->cpu, &g, cpu));
+    CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->gpu, &g, gpu));
+    check_same_weights(t, (*cpu)->training.engine, (*gpu)->training.engine);
+}
+
+static void run_both(twin *t, plim_session_config g)
+{
+    plim_session *cpu, *gpu;
+    open_both(t, g, &cpu, &gpu);
+    check_steps(t, cpu, gpu);
+    plim_session_close(cpu);
+    plim_session_close(gpu);
+}
+
+TEST(random_weights)
+{
+    TWIN(t);
+    plim_session_config g = config_of("qwen3_5-tiny", t->gpu.attention_kernel);
+    g.random_weights = true;
+    run_both(t, g);
+}
+
+TEST(weights_and_an_adapter_from_files)
+{
+    TWIN(t);
+    static const char *const names[] = {"qwen3_5-tiny", "qwen3_5-tied", "qwen3-tiny", "qwen2-tiny",
+                                        "llama-tiny"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char adapter[600];
+        plim_session_config g = config_of(names[i], t->gpu.attention_kernel);
+        snprintf(adapter, sizeof adapter, "%s/adapter", g.model);
+        g.adapter = adapter;
+        print_message("%s\n", names[i]);
+        run_both(t, g);
+    }
+}
+
+/* Everything that moves over the link: inputs, attention output and the embedding on the host. */
+TEST(with_the_host)
+{
+    TWIN(t);
+    plim_session_config g = config_of("qwen3_5-tiny", t->gpu.attention_kernel);
+    g.options.host_checkpoints = PLIM_ALL_LAYERS;
+    g.options.keep_attention_output = true;
+    g.random_weights = true;
+    run_both(t, g);
+}
+
+TEST(an_adapter_is_saved_and_loads_again)
+{
+    TWIN(t);
+    static batch b;
+    plim_session *cpu, *gpu;
+    plim_step_result r;
+    char folder[256];
+    snprintf(folder, sizeof folder, "/tmp/plimsoll-twin-adapter-%ld", (long)getpid());
+    plim_session_config g = config_of("qwen3_5-tiny", t->gpu.attention_kernel);
+    CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->gpu, &g, &gpu));
+    plim_sample sample = sample_of(gpu, &b, 0);
+    CHECK_OK(t->ctx, plim_training_step(&gpu->training, &sample, 1, &r));
+    CHECK_OK(t->ctx, plim_session_save_adapter(gpu, folder, PLIM_F32));
+    g.adapter = folder;
+    CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->cpu, &g, &cpu));
+    check_same_weights(t, cpu->training.engine, gpu->training.engine);
+    plim_session_close(cpu);
+    plim_session_close(gpu);
+    char *out;
+    test_command(&out, "rm -r %s", folder);
+    free(out);
+}
+
+/* The same options and data give the same bits when the card was opened for it. */
+TEST(steps_repeat_their_bits)
+{
+    TWIN(t);
+    static batch b;
+    double loss[2], norm[2];
+    if (t->gpu.attention_kernel != PLIM_ATTENTION_OWN) skip(); /* cuDNN's backward pass varies */
+    for (int i = 0; i < 2; i++) {
+        plim_session *s;
+        plim_step_result r;
+        plim_session_config g = config_of("qwen3_5-tiny", PLIM_ATTENTION_OWN);
+        CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->gpu, &g, &s));
+        for (int64_t step = 0; step < STEPS; step++) {
+            plim_sample sample = sample_of(s, &b, step);
+            CHECK_OK(t->ctx, plim_training_step(&s->training, &sample, 1, &r));
+        }
+        loss[i] = r.loss;
+        norm[i] = r.gradient_norm;
+        plim_session_close(s);
+    }
+    assert_true(loss[0] == loss[1] && norm[0] == norm[1]);
+}
+
+TEST(scaled_copies)
+{
+    TWIN(t);
+    static const plim_dtype types[] = {PLIM_F32, PLIM_BF16};
+    static const int64_t shapes[][2] = {{0, 8}, {1, 1}, {3, 127}, {129, 16}, {64, 256}};
+    for (int k = 0; k < 4; k++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            plim_dtype from = types[k / 2], to = types[k % 2];
+            twin_tensor x = twin_random(t, from, shapes[i][0], shapes[i][1], 8, 1),
+                        y = twin_output(t, to, shapes[i][0], shapes[i][1], 16);
+            CHECK_OK(t->ctx, t->cpu.ops->scaled_copy(t->cpu.device, 1.7, x.host, y.host));
+            CHECK_OK(t->ctx, t->gpu.ops->scaled_copy(t->gpu.device, 1.7, x.dev, y.dev));
+            twin_check_close(t, &y, 0, "scaled_copy");
+            twin_check_guards(t, &y, "scaled_copy");
+            twin_free(t, &x);
+            twin_free(t, &y);
+        }
+}
+
+#define TESTS                                                                                                \
+    cmocka_unit_test(scaled_copies), cmocka_unit_test(random_weights),                                       \
+        cmocka_unit_test(weights_and_an_adapter_from_files), cmocka_unit_test(with_the_host),                \
+        cmocka_unit_test(an_adapter_is_saved_and_loads_again)
+
+int main(void)
+{
+    static const struct CMUnitTest cudnn[] = {TESTS};
+    static const struct CMUnitTest own[] = {TESTS, cmocka_unit_test(steps_repeat_their_bits)};
+    int failed = cmocka_run_group_tests(cudnn, twin_open, twin_close);
+    return failed + cmocka_run_group_tests(own, twin_open_own, twin_close);
+}
