@@ -237,11 +237,10 @@ static plim_status save(saving *s)
 
 plim_status plim_adapter_save(plim_ctx *c, const plim_adapter_save_args *a)
 {
-    const plim_shape *sh = a->shape;
     size_t n = strlen(a->folder);
     assert(a->dtype == PLIM_F32 || a->dtype == PLIM_F16 || a->dtype == PLIM_BF16);
-    assert(a->master.dtype == sh->stat && a->master.cols == sh->adapters.elements);
-    assert(sh->first_layer == 0 && sh->last_layer == sh->spec->layers);
+    assert(a->master.dtype == a->shape->stat && a->master.cols == a->shape->adapters.elements);
+    assert(a->shape->first_layer == 0 && a->shape->last_layer == a->shape->spec->layers);
     if (n == 0 || n >= PLIM_PATH_BYTES)
         return plim_fail(c, PLIM_E_RANGE, "a path of %zu bytes names no adapter folder", n);
     saving *s = NULL;
