@@ -50,7 +50,8 @@ plim_status plim_cuda_pin(plim_device *d, size_t bytes, void **out)
     if (p == MAP_FAILED) return plim_fail_alloc(d->ctx, all, "pinned memory");
     madvise(p, all, MADV_HUGEPAGE);
     touch_all(p, all);
-    cudaError_t e = cudaHostRegister(p, all, cudaHostRegisterPortable);
+    /* Mapped: kernels read rows of an embedding that stays here. */
+    cudaError_t e = cudaHostRegister(p, all, cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (e) {
         cudaGetLastError();
         munmap(p, all);
