@@ -11,11 +11,11 @@ typedef struct tokens_ask {
 } tokens_ask;
 
 static const plim_cli_option options[] = {
-    {"--tokenizer", "FILE", "the model's tokenizer.json (required)"},
-    {"--offsets", NULL, "[id, begin, end] for each token: the bytes of the text it came from"},
-    {"--special", NULL, "with what the tokenizer puts before and after a text"},
-    {"--decode", NULL, "the other way: a JSON array of ids to text"},
-    {"--skip-special", NULL, "with --decode: leave special tokens out"},
+    {"tokenizer", "FILE", "the model's tokenizer.json (needed)"},
+    {"offsets", NULL, "[id, begin, end] for each token: the bytes of the text it came from"},
+    {"special", NULL, "with what the tokenizer puts before and after a text"},
+    {"decode", NULL, "the other way: a JSON array of ids to text"},
+    {"skip-special", NULL, "with --decode: leave special tokens out"},
     {NULL, NULL, NULL},
 };
 
