@@ -32,7 +32,7 @@ fuzz: setup
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 format:
-	@git ls-files '*.c' '*.h' '*.cu' '*.inc' | grep -v normal_table.h | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cu' '*.cuh' '*.inc' | grep -v normal_table.h | xargs clang-format -i
 
 install: build
 	@cmake --install build

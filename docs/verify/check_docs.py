@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Whether the documents still say what the program says: runs every command that README.md shows with its output
-and compares, looks up every relative link of every .md file, and holds the tables of docs/memory-model.md against
---layout.  Standard library alone; needs a built plimsoll.
+and compares (fences named console are left out: they take long, or tell times), looks up every relative link of every
+.md file, and holds the tables of docs/memory-model.md against --layout.  Standard library alone; needs a built
+plimsoll.
 
     docs/verify/check_docs.py [PROGRAM]     default: ./build/plimsoll
 
