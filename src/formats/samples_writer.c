@@ -163,6 +163,17 @@ plim_status plim_samples_writer_append(plim_samples_writer *w, const int32_t *to
     return plim_samples_writer_document(w, class_id, file, line);
 }
 
+plim_status plim_samples_writer_classes(plim_samples_writer *w, const char *const *classes, int64_t count)
+{
+    if (begin(w)) return w->st;
+    if (count < 1 || count > PLIM_SAMPLES_MAX_CLASSES)
+        return w->st = plim_fail(w->c, PLIM_E_RANGE, "%s: %" PRId64 " classes; 1 to %d are accepted", w->path,
+                                 count, PLIM_SAMPLES_MAX_CLASSES);
+    w->about.classes = classes;
+    w->about.class_count = count;
+    return PLIM_OK;
+}
+
 const plim_samples_statistics *plim_samples_writer_statistics(const plim_samples_writer *w)
 {
     return &w->statistics;
@@ -254,6 +265,7 @@ static plim_status assemble(plim_samples_writer *w)
                             [TOKENS] = s->tokens,
                             [WEIGHTS] = s->tokens,
                             [CLASSES] = s->rows};
+    TRY(check_about(w->c, w->path, &w->about)); /* the classes may be new */
     TRY(plim_safetensors_writer_open(w->c, w->path, &w->file));
     TRY(add_metadata(w));
     for (int i = 0; i < ARRAYS; i++) {

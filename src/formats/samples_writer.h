@@ -40,6 +40,10 @@ plim_status plim_samples_writer_tokens(plim_samples_writer *w, const int32_t *to
 plim_status plim_samples_writer_document(plim_samples_writer *w, int32_t class_id, uint64_t file,
                                          uint64_t line);
 
+/* Names the classes anew, for whoever meets them as documents come: those named before keep their places.
+ * Takes the place of about's; what is wrong with the names, finish says.  Errors: PLIM_E_RANGE (count). */
+plim_status plim_samples_writer_classes(plim_samples_writer *w, const char *const *classes, int64_t count);
+
 /* A document at once. */
 plim_status plim_samples_writer_append(plim_samples_writer *w, const int32_t *tokens,
                                        const float *loss_weights, int64_t count, int32_t class_id,

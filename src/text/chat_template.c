@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/fnv.h"
 #include "base/json.h"
 
 static plim_status no_memory(plim_ctx *c)
@@ -72,22 +73,34 @@ static const char *template_text(const json_t *config)
     return json_string_value(json_is_array(value) ? json_object_get(first, "template") : value);
 }
 
-static plim_status open_beside(plim_ctx *c, const char *path, plim_chat_template *t)
+static plim_status open_text(plim_ctx *c, const char *path, const char *text, size_t bytes,
+                             plim_chat_template *t)
 {
-    char folder[PLIM_PATH_BYTES], beside[PLIM_PATH_BYTES];
+    t->hash = plim_fnv1a64_bytes(text, bytes);
+    return plim_jinja_open(c, path, text, bytes, &t->limits, &t->jinja);
+}
+
+static plim_status open_file(plim_ctx *c, const char *path, plim_chat_template *t)
+{
     plim_file f = {0};
-    TRY(plim_path_folder(c, folder, sizeof folder, path));
-    TRY(plim_path_join(c, beside, sizeof beside, folder, "chat_template.jinja"));
-    if (!plim_path_is_file(beside))
-        return plim_fail(c, PLIM_E_FORMAT, "%s: no chat_template in it, and no chat_template.jinja beside it",
-                         path);
-    TRY(plim_file_map(c, beside, &f));
-    plim_status st = plim_jinja_open(c, beside, f.data, f.bytes, &t->limits, &t->jinja);
+    TRY(plim_file_map(c, path, &f));
+    plim_status st = open_text(c, path, f.data, f.bytes, t);
     plim_file_unmap(&f);
     return st;
 }
 
-static plim_status open_config(plim_ctx *c, const char *path, const plim_file *f, plim_chat_template *t)
+/* The template beside a config, if there is one. */
+static plim_status open_beside(plim_ctx *c, const char *path, plim_chat_template *t)
+{
+    char folder[PLIM_PATH_BYTES], beside[PLIM_PATH_BYTES];
+    TRY(plim_path_folder(c, folder, sizeof folder, path));
+    TRY(plim_path_join(c, beside, sizeof beside, folder, "chat_template.jinja"));
+    return plim_path_is_file(beside) ? open_file(c, beside, t) : PLIM_OK;
+}
+
+/* own: the template is looked for here as well. */
+static plim_status read_config(plim_ctx *c, const char *path, const plim_file *f, bool own,
+                               plim_chat_template *t)
 {
     plim_json config = {0};
     TRY(plim_json_parse(c, path, f->data, f->bytes, PLIM_JSON_CAP_BYTES, &config));
@@ -95,9 +108,9 @@ static plim_status open_config(plim_ctx *c, const char *path, const plim_file *f
     t->special = json_array();
     if (!t->special) st = no_memory(c);
     if (!st) st = read_tokens(c, config.root, t);
-    const char *text = template_text(config.root);
-    if (!st && text) st = plim_jinja_open(c, path, text, strlen(text), &t->limits, &t->jinja);
-    else if (!st) st = open_beside(c, path, t);
+    const char *text = own ? template_text(config.root) : NULL;
+    if (!st && text) st = open_text(c, path, text, strlen(text), t);
+    else if (!st && own) st = open_beside(c, path, t);
     plim_json_close(&config);
     if (!st && !json_array_size(t->special)) {
         json_decref(t->special);
@@ -106,27 +119,45 @@ static plim_status open_config(plim_ctx *c, const char *path, const plim_file *f
     return st;
 }
 
-static plim_status load(plim_ctx *c, const char *path, plim_chat_template *t)
+static plim_status assemble(plim_ctx *c, const char *config_path, const char *template_path,
+                            plim_chat_template *t)
 {
     plim_file f = {0};
-    size_t n = strlen(path);
     t->variables = json_object();
     if (!t->variables) return no_memory(c);
-    TRY(plim_file_map(c, path, &f));
-    plim_status st = n > 5 && !strcmp(path + n - 5, ".json")
-                         ? open_config(c, path, &f, t)
-                         : plim_jinja_open(c, path, f.data, f.bytes, &t->limits, &t->jinja);
-    plim_file_unmap(&f);
-    return st ? st : plim_turn_header_learn(c, t->jinja, t->variables, &t->limits, &t->header);
+    if (config_path) {
+        TRY(plim_file_map(c, config_path, &f));
+        plim_status st = read_config(c, config_path, &f, !template_path, t);
+        plim_file_unmap(&f);
+        if (st) return st;
+    }
+    if (template_path) TRY(open_file(c, template_path, t));
+    return t->jinja ? plim_turn_header_learn(c, t->jinja, t->variables, &t->limits, &t->header) : PLIM_OK;
+}
+
+plim_status plim_chat_template_assemble(plim_ctx *c, const char *config_path, const char *template_path,
+                                        plim_chat_template *out)
+{
+    plim_chat_template t = {.ctx = c, .limits = plim_jinja_limits_defaults()};
+    plim_status st = assemble(c, config_path, template_path, &t);
+    if (st) plim_chat_template_close(&t);
+    else *out = t;
+    return st;
 }
 
 plim_status plim_chat_template_load(plim_ctx *c, const char *path, plim_chat_template *out)
 {
-    plim_chat_template t = {.ctx = c, .limits = plim_jinja_limits_defaults()};
-    plim_status st = load(c, path, &t);
-    if (st) plim_chat_template_close(&t);
-    else *out = t;
-    return st;
+    size_t n = strlen(path);
+    bool config = n > 5 && !strcmp(path + n - 5, ".json");
+    plim_chat_template t = {0};
+    TRY(plim_chat_template_assemble(c, config ? path : NULL, config ? NULL : path, &t));
+    if (!t.jinja) {
+        plim_chat_template_close(&t);
+        return plim_fail(c, PLIM_E_FORMAT, "%s: no chat_template in it, and no chat_template.jinja beside it",
+                         path);
+    }
+    *out = t;
+    return PLIM_OK;
 }
 
 void plim_chat_template_close(plim_chat_template *t)
