@@ -234,15 +234,16 @@ static plim_bpe_cached *cache_slot(const plim_bpe_scratch *s, const char *text, 
 
 static void remember(const plim_bpe_scratch *s, plim_bpe_cached *slot, const char *text, size_t bytes)
 {
-    if (!s->count || s->count > PLIM_BPE_CACHED_TOKENS) return;
-    for (size_t i = 0; i < s->count;
-         i++) /* characters left out, or affixes: rare, and not worth their bytes */
+    size_t count = s->count;
+    if (!count || count > PLIM_BPE_CACHED_TOKENS) return;
+    /* pieces with characters left out are rare, and not worth the bytes to say so */
+    for (size_t i = 0; i < count; i++)
         if (s->symbols[i].begin != (i ? s->symbols[i - 1].end : 0)) return;
-    if (s->symbols[s->count - 1].end != bytes) return;
+    if (s->symbols[count - 1].end != bytes) return;
     slot->bytes = (uint8_t)bytes;
-    slot->count = (uint8_t)s->count;
+    slot->count = (uint8_t)count;
     memcpy(slot->text, text, bytes);
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         slot->end[i] = (uint8_t)s->symbols[i].end;
         slot->id[i] = s->symbols[i].id;
     }

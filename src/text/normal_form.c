@@ -39,7 +39,8 @@ bool plim_normal_form_starts_anew(uint32_t c)
     if (c < 0x300) return true;
     if (c >= 0x1160 && c <= 0x11ff) return false; /* vowels and finals */
     if ((c >= 0x3131 && c <= 0x318e) || (c >= 0xff9e && c <= 0xffdc))
-        return false; /* become such, or marks */
+        return false;                           /* become such, or marks */
+    if (c == 0xe33 || c == 0xeb3) return false; /* a mark and a vowel, in the compatibility forms */
     return !is_mark(utf8proc_get_property((utf8proc_int32_t)c)) || plim_normal_form_is_later(c);
 }
 

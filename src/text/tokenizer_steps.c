@@ -133,6 +133,7 @@ static plim_status check_id(const plim_json *j, const plim_tokenizer *t, const c
 static plim_status put_outside(plim_ctx *c, int32_t **list, size_t *cap, size_t *count, bool in_front,
                                const int32_t *ids, size_t n)
 {
+    if (!n) return PLIM_OK;
     TRY(plim_grow(c, list, cap, *count + n, sizeof **list, "a post-processor"));
     if (in_front) memmove(*list + n, *list, *count * sizeof **list);
     memcpy(*list + (in_front ? 0 : *count), ids, n * sizeof **list);
