@@ -14,7 +14,8 @@
  * the chunk writes to the state               forward (F2 to F3), backward dstate  Dk x Dv   gradient of S
  * after the chunk                    backward (B2 to B3) dr      C x Dv    adjoint of the solve; dV is beta
  * times it        backward (B2 to B3) pdo     C x Dv    P^T dO, made outside the scan backward (B1 to B2) A
- * column may leave a region unused (the CPU solves instead of forming t, and makes pdo in the scan).  The
+ * column may leave a region unused (the CPU solves instead of forming t, and makes pdo in the scan), and may
+ * order the elements of a block as it likes (the card: transposed, in pieces of 8 x 8, ops/cuda/delta.h). The
  * gradients dq and dk of a key head are summed over its value heads by whoever makes them (B3 runs over
  * chunks and key heads), so they need no room of their own. */
 typedef struct plim_delta_layout {

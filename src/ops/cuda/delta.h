@@ -1,11 +1,12 @@
 /* delta.h - what the kernels of the gated delta rule share: arguments, tiles of a chunk, decays.
  *
- * A head of Dk or Dv columns (multiples of 8, 128 at most) is padded with zeros to D = 32, 64 or 128, a chunk to 64
- * rows; padded rows have q = k = v = 0, beta = 0, g = 0 (docs/maths.md 4.1).
+ * A head of Dk or Dv columns (multiples of 8, 128 at most) is padded with zeros to D = 32, 64 or 128, a chunk
+ * to 64 rows; padded rows have q = k = v = 0, beta = 0, g = 0 (docs/maths.md 4.1).
  *
- * S, D, dS', dR and P^T dO live transposed in their regions of the scratch, [Dv, Dk] or [Dv, 64], cut into blocks of
- * 8 x 8 elements of 128 neighbouring bytes: the scans hold their accumulators that way round, so a warp stores a block
- * with one full line, and a block can be read as either operand of a product without bank conflicts. */
+ * S, D, dS', dR and P^T dO live transposed in their regions of the scratch, [Dv, Dk] or [Dv, 64], cut into
+ * blocks of 8 x 8 elements of 128 neighbouring bytes: the scans hold their accumulators that way round, so a
+ * warp stores a block with one full line, and a block can be read as either operand of a product without bank
+ * conflicts. */
 #ifndef PLIM_OPS_CUDA_DELTA_H
 #define PLIM_OPS_CUDA_DELTA_H
 
@@ -33,22 +34,25 @@ plim_status plim_cuda_delta_scan_bwd(plim_device *d, const delta_view &a, int pa
 plim_status plim_cuda_delta_gradients(plim_device *d, const delta_view &a, int padded);
 
 /* Lets a kernel use bytes of shared memory; PLIM_E_UNSUPPORTED names the card that has less. */
-static inline plim_status plim_cuda_delta_shared(plim_device *d, const void *kernel, size_t bytes, const char *op)
+static inline plim_status plim_cuda_delta_shared(plim_device *d, const void *kernel, size_t bytes,
+                                                 const char *op)
 {
     if (bytes > d->prop.sharedMemPerBlockOptin)
-        return plim_fail(d->ctx, PLIM_E_UNSUPPORTED, "%s needs %zu bytes of shared memory a block; %s has %zu", op, bytes,
-                         d->prop.name, d->prop.sharedMemPerBlockOptin);
+        return plim_fail(d->ctx, PLIM_E_UNSUPPORTED,
+                         "%s needs %zu bytes of shared memory a block; %s has %zu", op, bytes, d->prop.name,
+                         d->prop.sharedMemPerBlockOptin);
     CUDA_TRY(d, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), op);
     return PLIM_OK;
 }
 
-/* ---- addresses of fragments ------------------------------------------------------------------------------ */
+/* ---- addresses of fragments ------------------------------------------------------------------------------
+ */
 
-/* Where a lane's row lies when a 16 x 16 piece at (r, c) is fetched by ldsm: `along` gives blocks in the order
- * (0,0) (8,0) (0,8) (8,8), `across` (0,0) (0,8) (8,0) (8,8).
- *   A stored [m, k]: ldsm of along; A stored [k, m]: ldsm_t of across;
- *   B stored [n, k]: ldsm of across; B stored [k, n]: ldsm_t of along; words 0, 1 are columns 0 .. 7, 2, 3 the next.
- * Row-major, PITCH elements a row (16 bytes more than its columns, against bank conflicts). */
+/* Where a lane's row lies when a 16 x 16 piece at (r, c) is fetched by ldsm: `along` gives blocks in the
+ * order (0,0) (8,0) (0,8) (8,8), `across` (0,0) (0,8) (8,0) (8,8). A stored [m, k]: ldsm of along; A stored
+ * [k, m]: ldsm_t of across; B stored [n, k]: ldsm of across; B stored [k, n]: ldsm_t of along; words 0, 1 are
+ * columns 0 .. 7, 2, 3 the next. Row-major, PITCH elements a row (16 bytes more than its columns, against
+ * bank conflicts). */
 template <int PITCH> __device__ static inline const bf16 *along(const bf16 *p, int r, int c)
 {
     const int lane = threadIdx.x & 31;
@@ -80,52 +84,67 @@ template <int N> __device__ static inline void clear(float (&x)[N][4])
         for (int j = 0; j < 4; j++) x[i][j] = 0.0f;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------- */
+/* ---- loading ---------------------------------------------------------------------------------------------
+ */
 
-/* Columns col .. col + D - 1 (those below limit) of rows `row` on, `rows` of them, to 64 x D with pitch D + 8. */
-template <int D>
-__device__ static inline void load_rows(bf16 *to, const rows_of<const bf16> &from, int64_t row, int rows, int64_t col,
-                                        int limit, int thread, int threads)
+/* Columns col .. col + D - 1 (those below limit) of rows `row` on, `rows` of them, to 64 x D with pitch D +
+ * 8, by THREADS threads: each keeps its column and steps down. */
+template <int D, int THREADS>
+__device__ static inline void load_rows(bf16 *to, const rows_of<const bf16> &from, int64_t row, int rows,
+                                        int64_t col, int limit, int thread)
 {
-    constexpr int UNITS = D / 8;
-    for (int u = thread; u < DELTA_ROWS * UNITS; u += threads) {
-        const int r = u / UNITS, c = u % UNITS * 8;
-        const bool valid = r < rows && c < limit;
-        cp16(to + r * (D + 8) + c, valid ? from.at(row + r, col + c) : from.data, valid);
+    constexpr int UNITS = D / 8, STEP = THREADS / UNITS;
+    const int r = thread / UNITS, c = thread % UNITS * 8, end = c < limit ? rows : 0;
+    const bf16 *source = from.at(row + r, col + c);
+    to += r * (D + 8) + c;
+#pragma unroll
+    for (int i = 0; i < DELTA_ROWS / STEP; i++) {
+        const bool valid = r + i * STEP < end;
+        cp16(to + i * STEP * (D + 8), valid ? source : from.data, valid);
+        source += STEP * from.pitch;
     }
 }
 
 /* T, without the blocks above its diagonal, which nobody reads. */
-__device__ static inline void load_solve(bf16 *to, const bf16 *from, int thread, int threads)
+template <int THREADS> __device__ static inline void load_solve(bf16 *to, const bf16 *from, int thread)
 {
-    constexpr int UNITS = DELTA_ROWS / 8;
-    for (int u = thread; u < DELTA_ROWS * UNITS; u += threads) {
-        const int r = u / UNITS, c = u % UNITS * 8;
-        if (c <= (r | 15)) cp16(to + r * DELTA_SOLVE_PITCH + c, from + r * DELTA_ROWS + c, true);
-    }
+    constexpr int UNITS = DELTA_ROWS / 8, STEP = THREADS / UNITS;
+    const int r = thread / UNITS, c = thread % UNITS * 8;
+#pragma unroll
+    for (int i = 0; i < DELTA_ROWS; i += STEP)
+        if (c <= ((r + i) | 15))
+            cp16(to + (r + i) * DELTA_SOLVE_PITCH + c, from + (r + i) * DELTA_ROWS + c, true);
 }
 
 /* Blocks of a region: rows x cols of them lie in a grid of ROWS x COLS. */
-template <int ROWS, int COLS>
-__device__ static inline void load_blocks(bf16 *to, const bf16 *from, int rows, int cols, int thread, int threads)
+template <int ROWS, int COLS, int THREADS>
+__device__ static inline void load_blocks(bf16 *to, const bf16 *from, int rows, int cols, int thread)
 {
-    for (int u = thread; u < ROWS * COLS * 8; u += threads) {
+    if (rows >= ROWS && cols == COLS) {
+#pragma unroll
+        for (int u = 0; u < ROWS * COLS * 8; u += THREADS)
+            if (ROWS * COLS * 8 % THREADS == 0 || u + thread < ROWS * COLS * 8)
+                cp16(to + (u + thread) * 8, from + (u + thread) * 8, true);
+        return;
+    }
+    for (int u = thread; u < ROWS * COLS * 8; u += THREADS) {
         const int line = u & 7, block = u >> 3, r = block / COLS, c = block % COLS;
         const bool valid = r < rows && c < cols;
-        cp16(to + u * 8, valid ? from + ((int64_t)(r * cols + c) * 8 + line) * 8 : from, valid);
+        cp16(to + u * 8, valid ? from + ((r * cols + c) * 8 + line) * 8 : from, valid);
     }
 }
 
 /* A chunk's block of a region: size elements for every chunk and value head. */
-template <typename T> __device__ static inline T *region(T *base, const delta_view &a, int chunk, int head, int size)
+template <typename T>
+__device__ static inline T *region(T *base, const delta_view &a, int chunk, int head, int size)
 {
     return base + ((int64_t)chunk * a.value_heads + head) * size;
 }
 
 /* Moves the fp32 state of 16 value columns of a head between its view and a warp's accumulators. */
 template <int D, bool STORE>
-__device__ static inline void move_state(float (&s)[D / 8][4], const rows_of<float> &view, const delta_view &a, int head,
-                                         int column)
+__device__ static inline void move_state(float (&s)[D / 8][4], const rows_of<float> &view,
+                                         const delta_view &a, int head, int column)
 {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -140,7 +159,8 @@ __device__ static inline void move_state(float (&s)[D / 8][4], const rows_of<flo
         }
 }
 
-/* ---- decays ---------------------------------------------------------------------------------------------- */
+/* ---- decays ----------------------------------------------------------------------------------------------
+ */
 
 /* Of rows 2 lane and 2 lane + 1 of a chunk, held by a warp. */
 struct delta_gates {

@@ -1,10 +1,11 @@
 // delta_output.cu - phases F3 and B1 of the delta rule: the products inside a chunk, outside the scans.
 #include "ops/cuda/delta.h"
 
-/* Rows 16 tile .. of left right^T, columns below 16 (last + 1) and from 16 first, both 64 x D with pitch D + 8. */
+/* Rows 16 tile .. of left right^T, columns below 16 (last + 1) and from 16 first, both 64 x D with pitch D
+ * + 8. */
 template <int D>
-__device__ static inline void scores(float (&acc)[8][4], const bf16 *left, const bf16 *right, int tile, int first,
-                                     int last)
+__device__ static inline void scores(float (&acc)[8][4], const bf16 *left, const bf16 *right, int tile,
+                                     int first, int last)
 {
     clear(acc);
 #pragma unroll
@@ -24,7 +25,8 @@ __device__ static inline void scores(float (&acc)[8][4], const bf16 *left, const
 /* O = diag(e^b) Q S + P D, P = tril((Q K^T) Gamma).
  * Launch: 4 warps of 16 rows a chunk and value head; D takes K's place once P is made.
  * Traffic: Q, K, S, D in, O out: 2 Dk Dv + 256 Dk + 256 Dv B a chunk and head (Q, K shared in L2 by a group).
- * Numerics: operands bf16, P rounded once; e^b scales the fp32 product; one rounding on store.  Same bits every run. */
+ * Numerics: operands bf16, P rounded once; e^b scales the fp32 product; one rounding on store.  Same bits
+ * every run. */
 template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_kernel(delta_view a)
 {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -34,11 +36,11 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_k
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const plim_chunk c = a.chunks[chunk];
     const int64_t key_column = (int64_t)(head / a.group) * a.key_dim;
-    load_rows<D>(q, a.q, c.first, c.rows, key_column, a.key_dim, threadIdx.x, 128);
-    load_rows<D>(k, a.k, c.first, c.rows, key_column, a.key_dim, threadIdx.x, 128);
+    load_rows<D, 128>(q, a.q, c.first, c.rows, key_column, a.key_dim, threadIdx.x);
+    load_rows<D, 128>(k, a.k, c.first, c.rows, key_column, a.key_dim, threadIdx.x);
     cp_commit();
-    load_blocks<D / 8, D / 8>(s, region(a.s, a, chunk, head, a.key_dim * a.value_dim), a.value_dim / 8, a.key_dim / 8,
-                              threadIdx.x, 128);
+    load_blocks<D / 8, D / 8, 128>(s, region(a.s, a, chunk, head, a.key_dim * a.value_dim), a.value_dim / 8,
+                                   a.key_dim / 8, threadIdx.x);
     cp_commit();
     if (warp == 0) write_decays(decay, load_gates(a, c.first, c.rows, head));
     cp_wait<1>();
@@ -61,7 +63,8 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_k
             }
     }
     __syncthreads(); /* K has been read */
-    load_blocks<D / 8, 8>(d, region(a.d, a, chunk, head, DELTA_ROWS * a.value_dim), a.value_dim / 8, 8, threadIdx.x, 128);
+    load_blocks<D / 8, 8, 128>(d, region(a.d, a, chunk, head, DELTA_ROWS * a.value_dim), a.value_dim / 8, 8,
+                               threadIdx.x);
     cp_commit();
     cp_wait<1>();
     __syncthreads();
@@ -99,7 +102,8 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_k
     /* A warp's rows of Q have had their last reader: itself. */
     for (int n = 0; n < D / 8; n++)
         for (int y = 0; y < 2; y++)
-            *reinterpret_cast<uint32_t *>(q + (row + 8 * y) * (D + 8) + 8 * n + 2 * t) = pack(o[n][2 * y], o[n][2 * y + 1]);
+            *reinterpret_cast<uint32_t *>(q + (row + 8 * y) * (D + 8) + 8 * n + 2 * t) =
+                pack(o[n][2 * y], o[n][2 * y + 1]);
     __syncwarp();
     for (int u = lane; u < 2 * D; u += 32) {
         const int r = 16 * warp + u / (D / 8), col = u % (D / 8) * 8;
@@ -122,10 +126,10 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_inner_ke
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const plim_chunk c = a.chunks[chunk];
     const int64_t key_column = (int64_t)(head / a.group) * a.key_dim;
-    load_rows<D>(q, a.q, c.first, c.rows, key_column, a.key_dim, threadIdx.x, 128);
-    load_rows<D>(k, a.k, c.first, c.rows, key_column, a.key_dim, threadIdx.x, 128);
+    load_rows<D, 128>(q, a.q, c.first, c.rows, key_column, a.key_dim, threadIdx.x);
+    load_rows<D, 128>(k, a.k, c.first, c.rows, key_column, a.key_dim, threadIdx.x);
     cp_commit();
-    load_rows<D>(dout, a.dout, c.first, c.rows, (int64_t)head * a.value_dim, a.value_dim, threadIdx.x, 128);
+    load_rows<D, 128>(dout, a.dout, c.first, c.rows, (int64_t)head * a.value_dim, a.value_dim, threadIdx.x);
     cp_commit();
     if (warp == 0) write_decays(decay, load_gates(a, c.first, c.rows, head));
     cp_wait<1>();
@@ -161,7 +165,8 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_inner_ke
                 mma(out[m][1], left, p[x][1][0], p[x][1][1]);
             }
         }
-    uint32_t *to = reinterpret_cast<uint32_t *>(region(a.pdo, a, chunk, head, DELTA_ROWS * a.value_dim)) + lane;
+    uint32_t *to =
+        reinterpret_cast<uint32_t *>(region(a.pdo, a, chunk, head, DELTA_ROWS * a.value_dim)) + lane;
 #pragma unroll
     for (int m = 0; m < D / 16; m++)
 #pragma unroll
@@ -190,10 +195,14 @@ template <int D> static plim_status launch_inner(plim_device *d, const delta_vie
 
 plim_status plim_cuda_delta_output(plim_device *d, const delta_view &a, int padded)
 {
-    return padded == 128 ? launch_output<128>(d, a) : padded == 64 ? launch_output<64>(d, a) : launch_output<32>(d, a);
+    return padded == 128  ? launch_output<128>(d, a)
+           : padded == 64 ? launch_output<64>(d, a)
+                          : launch_output<32>(d, a);
 }
 
 plim_status plim_cuda_delta_inner(plim_device *d, const delta_view &a, int padded)
 {
-    return padded == 128 ? launch_inner<128>(d, a) : padded == 64 ? launch_inner<64>(d, a) : launch_inner<32>(d, a);
+    return padded == 128  ? launch_inner<128>(d, a)
+           : padded == 64 ? launch_inner<64>(d, a)
+                          : launch_inner<32>(d, a);
 }

@@ -1,7 +1,8 @@
 // delta_scan_bwd.cu - phase B2 of the delta rule: gradients of the states, from the last chunk to the first.
 #include "ops/cuda/delta_walk.h"
 
-template <int D> struct __align__(16) scan_bwd_stage {
+template <int D> struct __align__(16) scan_bwd_stage
+{
     static constexpr int WARPS = D / 16 < 4 ? D / 16 : 4, SLICE = 16 * WARPS;
     bf16 q[DELTA_ROWS * (D + 8)], k[DELTA_ROWS * (D + 8)], t[DELTA_ROWS * DELTA_SOLVE_PITCH];
     bf16 dout[DELTA_ROWS * (SLICE + 8)], pdo[DELTA_ROWS * SLICE]; /* pdo in blocks */
@@ -9,31 +10,33 @@ template <int D> struct __align__(16) scan_bwd_stage {
     delta_step step;
 };
 
-/* The last warp keeps the stages filled, stages - 1 chunks ahead of the others. */
+/* Four warps keep the stages filled, stages - 1 chunks ahead of the others. */
 template <int D>
-__device__ static void feed(const delta_view &a, scan_bwd_stage<D> *stage, int stages, int head, int first_column)
+__device__ static void feed(const delta_view &a, scan_bwd_stage<D> *stage, int stages, int head,
+                            int first_column)
 {
     constexpr int SLICE = scan_bwd_stage<D>::SLICE;
-    const int lane = threadIdx.x & 31, left = a.value_dim - first_column;
+    const int thread = threadIdx.x - 32 * scan_bwd_stage<D>::WARPS, left = a.value_dim - first_column;
     const int64_t key_column = (int64_t)(head / a.group) * a.key_dim;
     delta_walk<true> walk;
     walk.open(a, blockIdx.z, gridDim.z);
     delta_step s = walk.next(a);
     for (int n = 0;; n++) {
         scan_bwd_stage<D> *to = stage + n % stages;
-        if (lane == 0) to->step = s;
+        if (thread == 0) to->step = s;
         if (s.position >= 0) {
             const delta_gates gates = load_gates(a, s.first, s.rows, head);
-            load_rows<D>(to->k, a.k, s.first, s.rows, key_column, a.key_dim, lane, 32);
-            load_solve(to->t, region(a.t, a, s.chunk, head, DELTA_ROWS * DELTA_ROWS), lane, 32);
-            load_blocks<SLICE / 8, 8>(to->pdo,
-                                      region(a.pdo, a, s.chunk, head, DELTA_ROWS * a.value_dim) + first_column * DELTA_ROWS,
-                                      left / 8, 8, lane, 32);
-            load_rows<D>(to->q, a.q, s.first, s.rows, key_column, a.key_dim, lane, 32);
-            load_rows<SLICE>(to->dout, a.dout, s.first, s.rows, (int64_t)head * a.value_dim + first_column, left, lane,
-                             32);
+            load_rows<D, LOADERS>(to->k, a.k, s.first, s.rows, key_column, a.key_dim, thread);
+            load_solve<LOADERS>(to->t, region(a.t, a, s.chunk, head, DELTA_ROWS * DELTA_ROWS), thread);
+            load_blocks<SLICE / 8, 8, LOADERS>(to->pdo,
+                                               region(a.pdo, a, s.chunk, head, DELTA_ROWS * a.value_dim) +
+                                                   first_column * DELTA_ROWS,
+                                               left / 8, 8, thread);
+            load_rows<D, LOADERS>(to->q, a.q, s.first, s.rows, key_column, a.key_dim, thread);
+            load_rows<SLICE, LOADERS>(to->dout, a.dout, s.first, s.rows,
+                                      (int64_t)head * a.value_dim + first_column, left, thread);
             s = walk.next(a);
-            write_decays(&to->decay, gates);
+            if (thread < 32) write_decays(&to->decay, gates);
         }
         cp_commit();
         const int ready = n - (stages - 2);
@@ -46,14 +49,13 @@ __device__ static void feed(const delta_view &a, scan_bwd_stage<D> *stage, int s
 }
 
 /* dD = P^T dO + diag(e^(lambda - b)) K dS', dR = T^T dD, dE = diag(beta) dR,
- * dS = e^lambda dS' + (diag(e^b) Q)^T dO - (diag(e^b) K)^T dE, chunk after chunk from the end; transposed as in the
- * forward scan: a warp owns 16 value columns of a head and keeps its part of dS in registers.
- * Launch: as the forward scan.
- * Traffic: Q, K, T, dO, P^T dO in, dS' (bf16, after each chunk) and dR out.
- * Numerics: operands bf16, sums and the carried dS fp32; rows are scaled in fp32 before the one rounding.  Same bits
+ * dS = e^lambda dS' + (diag(e^b) Q)^T dO - (diag(e^b) K)^T dE, chunk after chunk from the end; transposed as
+ * in the forward scan: a warp owns 16 value columns of a head and keeps its part of dS in registers. Launch:
+ * as the forward scan. Traffic: Q, K, T, dO, P^T dO in, dS' (bf16, after each chunk) and dR out. Numerics:
+ * operands bf16, sums and the carried dS fp32; rows are scaled in fp32 before the one rounding.  Same bits
  * every run. */
 template <int D>
-static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
+static __global__ void __launch_bounds__(32 * scan_bwd_stage<D>::WARPS + LOADERS, 1)
     delta_scan_bwd_kernel(delta_view a, int stages)
 {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -61,21 +63,24 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
     scan_bwd_stage<D> *stage = (scan_bwd_stage<D> *)shared;
     const int head = blockIdx.x, slice = blockIdx.y * SLICE;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, t = lane & 3;
-    if (warp == WARPS) {
+    if (warp >= WARPS) {
         feed<D>(a, stage, stages, head, slice);
         return;
     }
     const int column = slice + 16 * warp, key_blocks = a.key_dim / 8;
     const bool low_there = column < a.value_dim, high_there = column + 8 < a.value_dim;
     float s[D / 8][4];
+    bool last = false;
     clear(s);
+    if (blockIdx.z == 0 && !a.chunks[a.chunk_count - 1].ends_document)
+        move_state<D, false>(s, a.dstate, a, head, column);
     for (int n = 0;; n++) {
         __syncthreads();
         const scan_bwd_stage<D> *in = stage + n % stages;
         const delta_step step = in->step;
-        if (step.position < 0) return;
+        if (step.position < 0) break;
+        last = step.position == a.chunk_count - 1;
         if (step.restarts) clear(s);
-        else if (step.position == 0) move_state<D, false>(s, a.dstate, a, head, column);
 
         float e[8][4]; /* (K dS')^T, then dD^T */
         clear(e);
@@ -83,12 +88,14 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
 #pragma unroll
         for (int x = 0; x < D / 16; x++) {
             const uint32_t left[4] = {pack(s[2 * x][0], s[2 * x][1]), pack(s[2 * x][2], s[2 * x][3]),
-                                      pack(s[2 * x + 1][0], s[2 * x + 1][1]), pack(s[2 * x + 1][2], s[2 * x + 1][3])};
+                                      pack(s[2 * x + 1][0], s[2 * x + 1][1]),
+                                      pack(s[2 * x + 1][2], s[2 * x + 1][3])};
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 if ((i & 1 ? high_there : low_there) && 2 * x + (i >> 1) < key_blocks)
                     reinterpret_cast<uint32_t *>(
-                        kept + ((int64_t)(column / 8 + (i & 1)) * key_blocks + 2 * x + (i >> 1)) * 64)[lane] = left[i];
+                        kept + ((int64_t)(column / 8 + (i & 1)) * key_blocks + 2 * x + (i >> 1)) * 64)[lane] =
+                        left[i];
 #pragma unroll
             for (int p = 0; p < 4; p++) {
                 uint32_t right[4];
@@ -105,7 +112,8 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int y = 2 * p + (i >> 1);
-                const float2 end = pair_at(in->decay.end, 8 * y + 2 * t), x = unpack(inner[256 * (i & 1) + 32 * y]);
+                const float2 end = pair_at(in->decay.end, 8 * y + 2 * t),
+                             x = unpack(inner[256 * (i & 1) + 32 * y]);
                 r[p][i] = pack(x.x + end.x * e[y][2 * (i & 1)], x.y + end.y * e[y][2 * (i & 1) + 1]);
             }
 
@@ -130,7 +138,8 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
             ldsm_t(left, across<SLICE + 8>(in->dout, 16 * p, 16 * warp));
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const float2 begin = pair_at(in->decay.begin, 8 * (2 * p + (i >> 1)) + 2 * t), x = unpack(left[i]);
+                const float2 begin = pair_at(in->decay.begin, 8 * (2 * p + (i >> 1)) + 2 * t),
+                             x = unpack(left[i]);
                 left[i] = pack(begin.x * x.x, begin.y * x.y);
             }
 #pragma unroll
@@ -142,8 +151,9 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
             }
         }
 
-        uint32_t *written = reinterpret_cast<uint32_t *>(region(a.dr, a, step.chunk, head, DELTA_ROWS * a.value_dim)) +
-                            (column / 8) * 256 + lane;
+        uint32_t *written =
+            reinterpret_cast<uint32_t *>(region(a.dr, a, step.chunk, head, DELTA_ROWS * a.value_dim)) +
+            (column / 8) * 256 + lane;
 #pragma unroll
         for (int y = 0; y < 8; y++) {
             if (low_there) written[32 * y] = pack(d[y][0], d[y][1]);
@@ -157,7 +167,8 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
                 const int y = 2 * p + (i >> 1);
                 const float2 begin = pair_at(in->decay.begin, 8 * y + 2 * t),
                              beta = pair_at(in->decay.beta, 8 * y + 2 * t);
-                left[i] = pack(-begin.x * (beta.x * d[y][2 * (i & 1)]), -begin.y * (beta.y * d[y][2 * (i & 1) + 1]));
+                left[i] = pack(-begin.x * (beta.x * d[y][2 * (i & 1)]),
+                               -begin.y * (beta.y * d[y][2 * (i & 1) + 1]));
             }
 #pragma unroll
             for (int x = 0; x < D / 16; x++) {
@@ -167,10 +178,10 @@ static __global__ void __launch_bounds__(32 * (scan_bwd_stage<D>::WARPS + 1))
                 mma(s[2 * x + 1], left, right[2], right[3]);
             }
         }
-        if (step.position == a.chunk_count - 1) {
-            if (a.chunks[0].starts_document) clear(s);
-            move_state<D, true>(s, a.dstate, a, head, column);
-        }
+    }
+    if (last) {
+        if (a.chunks[0].starts_document) clear(s);
+        move_state<D, true>(s, a.dstate, a, head, column);
     }
 }
 
@@ -182,7 +193,7 @@ template <int D> static plim_status launch(plim_device *d, const delta_view &a)
     const dim3 grid((unsigned)a.value_heads, plim_cuda_blocks(a.value_dim, scan_bwd_stage<D>::SLICE),
                     plim_cuda_delta_owners(a.chunk_count));
     TRY(plim_cuda_delta_shared(d, (const void *)delta_scan_bwd_kernel<D>, bytes, "delta rule, backward"));
-    delta_scan_bwd_kernel<D><<<grid, 32 * (scan_bwd_stage<D>::WARPS + 1), bytes, d->compute>>>(a, stages);
+    delta_scan_bwd_kernel<D><<<grid, 32 * scan_bwd_stage<D>::WARPS + LOADERS, bytes, d->compute>>>(a, stages);
     return plim_cuda_launched(d, "delta rule: gradients of states");
 }
 

@@ -3,7 +3,16 @@
 
 enum { SYSTEM_PITCH = DELTA_ROWS + 4 };
 
-/* Column `column` of the inverse, by substitution from row FROM on: x_i = [i = column] - sum_(m < i) A_im x_m. */
+/* K, or the system that takes its place. */
+__host__ __device__ static constexpr size_t tile_bytes(int D)
+{
+    return sizeof(bf16) * DELTA_ROWS * (D + 8) > sizeof(float) * DELTA_ROWS * SYSTEM_PITCH
+               ? sizeof(bf16) * DELTA_ROWS * (D + 8)
+               : sizeof(float) * DELTA_ROWS * SYSTEM_PITCH;
+}
+
+/* Column `column` of the inverse, by substitution from row FROM on: x_i = [i = column] - sum_(m < i) A_im
+ * x_m. */
 template <int FROM> __device__ static inline void solve_column(const float *system, bf16 *t, int column)
 {
     float x[DELTA_ROWS - FROM];
@@ -23,29 +32,31 @@ template <int FROM> __device__ static inline void solve_column(const float *syst
     }
 }
 
-/* A = stril(diag(beta) (K K^T) Gamma) from bf16 keys in fp32, T = (I + A)^-1 in fp32, rounded to bf16 on store.
- * Launch: two warps a chunk and value head; each makes half of K K^T, then a lane solves for a column of T: 32 columns
- * start at row 0, 32 at row 32, and the long half alternates between the warps.
- * Traffic: reads 128 Dk B, writes 8 KiB, per chunk and head.  Bound by fp32 arithmetic (about 1,300 FMA a lane).
- * Numerics: substitution in fp32, which docs/maths.md 4.2 asks for (its blocks are another order of the same sums);
- * blocks of T above the diagonal are not written.  Fixed order of sums. */
+/* A = stril(diag(beta) (K K^T) Gamma) from bf16 keys in fp32, T = (I + A)^-1 in fp32, rounded to bf16 on
+ * store. Launch: two warps a chunk and value head; each makes half of K K^T, then a lane solves for a column
+ * of T: 32 columns start at row 0, 32 at row 32, and the long half alternates between the warps. Traffic:
+ * reads 128 Dk B, writes 8 KiB, per chunk and head.  Bound by fp32 arithmetic (about 1,300 FMA a lane).
+ * Numerics: substitution in fp32, which docs/maths.md 4.2 asks for (its blocks are another order of the same
+ * sums); blocks of T above the diagonal are not written.  Fixed order of sums. */
 template <int D> static __global__ void __launch_bounds__(64) delta_solve_kernel(delta_view a)
 {
     extern __shared__ __align__(16) unsigned char shared[];
     bf16 *k = (bf16 *)shared;
-    float *system = (float *)(k + DELTA_ROWS * (D + 8));
-    delta_decays *decay = (delta_decays *)(system + DELTA_ROWS * SYSTEM_PITCH);
+    float *system = (float *)shared; /* over K, once K K^T is there */
+    delta_decays *decay = (delta_decays *)(shared + tile_bytes(D));
     const int chunk = blockIdx.x / a.value_heads, head = blockIdx.x % a.value_heads;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const plim_chunk c = a.chunks[chunk];
-    load_rows<D>(k, a.k, c.first, c.rows, (int64_t)(head / a.group) * a.key_dim, a.key_dim, threadIdx.x, 64);
+    load_rows<D, 64>(k, a.k, c.first, c.rows, (int64_t)(head / a.group) * a.key_dim, a.key_dim, threadIdx.x);
     cp_commit();
     if (warp == 0) write_decays(decay, load_gates(a, c.first, c.rows, head));
     cp_wait<0>();
     __syncthreads();
+    float products[2][8][4]; /* of rows 16 warp .. and 16 (3 - warp) .. */
+#pragma unroll
     for (int half = 0; half < 2; half++) {
-        const int tile = half ? 3 - warp : warp, row = 16 * tile + g;
-        float acc[8][4];
+        const int tile = half ? 3 - warp : warp;
+        float(&acc)[8][4] = products[half];
         clear(acc);
 #pragma unroll
         for (int x = 0; x < D; x += 16) {
@@ -59,6 +70,12 @@ template <int D> static __global__ void __launch_bounds__(64) delta_solve_kernel
                     mma(acc[2 * n + 1], left, right[2], right[3]);
                 }
         }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int tile = half ? 3 - warp : warp, row = 16 * tile + g;
+        float(&acc)[8][4] = products[half];
 #pragma unroll
         for (int n = 0; n < 8; n++)
             if (n <= 2 * tile + 1)
@@ -79,8 +96,7 @@ template <int D> static __global__ void __launch_bounds__(64) delta_solve_kernel
 
 template <int D> static plim_status launch(plim_device *d, const delta_view &a)
 {
-    const size_t bytes = sizeof(bf16) * DELTA_ROWS * (D + 8) + sizeof(float) * DELTA_ROWS * SYSTEM_PITCH +
-                         sizeof(delta_decays);
+    const size_t bytes = tile_bytes(D) + sizeof(delta_decays);
     TRY(plim_cuda_delta_shared(d, (const void *)delta_solve_kernel<D>, bytes, "delta rule"));
     delta_solve_kernel<D><<<(unsigned)(a.chunk_count * a.value_heads), 64, bytes, d->compute>>>(a);
     return plim_cuda_launched(d, "delta rule: solve");

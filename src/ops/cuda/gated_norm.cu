@@ -1,18 +1,23 @@
 // gated_norm.cu - the delta mixer's output norm: a plain gain, and a SiLU gate after it.
 #include "ops/cuda/groups.h"
 
-/* y = w (o r) silu(z), r = (mean o^2 + eps)^-1/2 over groups of dim columns; bf16 in and out, w fp32, fp32 inside.
- * Launch: a few lanes a group, V columns each, 256 threads.  Moves 6 B an element.
- * Sums in a fixed order; one rounding on store. */
+/* y = w (o r) silu(z), r = (mean o^2 + eps)^-1/2 over groups of dim columns; bf16 in and out, w fp32, fp32
+ * inside. Launch: a few lanes a group, V columns each, 256 threads.  Moves 6 B an element. Sums in a fixed
+ * order; one rounding on store. */
 template <int V>
 static __global__ void gated_norm_fwd_kernel(rows_of<const bf16> o, rows_of<const bf16> z, const float *w,
-                                             rows_of<bf16> y, float eps, int64_t rows, int64_t cols, int64_t dim,
-                                             int lanes)
+                                             rows_of<bf16> y, float eps, int64_t rows, int64_t cols,
+                                             int64_t dim, int lanes)
 {
     const group_part p = group_part_of<V>(rows, cols, dim, lanes);
-    float sum = 0;
+    float sum = 0, first[V], first_gate[V]; /* the common case: a group is one visit of its lanes */
+    if (p.inside && p.first < dim) {
+        load(o.at(p.row, p.col + p.first), first);
+        load(z.at(p.row, p.col + p.first), first_gate);
+        for (int i = 0; i < V; i++) sum += first[i] * first[i];
+    }
     if (p.inside)
-        for (int64_t j = p.first; j < dim; j += p.step) {
+        for (int64_t j = p.first + p.step; j < dim; j += p.step) {
             float x[V];
             load(o.at(p.row, p.col + j), x);
             for (int i = 0; i < V; i++) sum += x[i] * x[i];
@@ -21,8 +26,12 @@ static __global__ void gated_norm_fwd_kernel(rows_of<const bf16> o, rows_of<cons
     if (p.inside)
         for (int64_t j = p.first; j < dim; j += p.step) {
             float x[V], gate[V], gain[V];
-            load(o.at(p.row, p.col + j), x);
-            load(z.at(p.row, p.col + j), gate);
+            if (j > p.first) {
+                load(o.at(p.row, p.col + j), x);
+                load(z.at(p.row, p.col + j), gate);
+            } else {
+                for (int i = 0; i < V; i++) x[i] = first[i], gate[i] = first_gate[i];
+            }
             load(w + j, gain);
             for (int i = 0; i < V; i++) x[i] = gain[i] * (x[i] * r) * (gate[i] * sigmoid(gate[i]));
             store(y.at(p.row, p.col + j), x);
@@ -33,8 +42,8 @@ static __global__ void gated_norm_fwd_kernel(rows_of<const bf16> o, rows_of<cons
  * Launch: as above.  Moves 10 B an element.  dout may be dy, dz may be z: reads come before writes. */
 template <int V>
 static __global__ void gated_norm_bwd_kernel(rows_of<const bf16> o, rows_of<const bf16> z, const float *w,
-                                             rows_of<const bf16> dy, rows_of<bf16> dout, rows_of<bf16> dz, float eps,
-                                             int64_t rows, int64_t cols, int64_t dim, int lanes)
+                                             rows_of<const bf16> dy, rows_of<bf16> dout, rows_of<bf16> dz,
+                                             float eps, int64_t rows, int64_t cols, int64_t dim, int lanes)
 {
     const group_part p = group_part_of<V>(rows, cols, dim, lanes);
     float sum = 0, dot = 0;
@@ -106,7 +115,8 @@ plim_status plim_cuda_gated_norm_bwd(plim_device *d, const plim_gated_norm_args 
                       plim_cuda_wide(a->z) && plim_cuda_wide(a->dy) && plim_cuda_wide(a->dout) &&
                       plim_cuda_wide(a->dz);
     PLIM_CUDA_LAUNCH_GROUPS(d, wide, gated_norm_bwd_kernel, rows, cols, dim, rows_view<const bf16>(a->o),
-                            rows_view<const bf16>(a->z), (const float *)a->w.data, rows_view<const bf16>(a->dy),
-                            rows_view<bf16>(a->dout), rows_view<bf16>(a->dz), (float)a->eps);
+                            rows_view<const bf16>(a->z), (const float *)a->w.data,
+                            rows_view<const bf16>(a->dy), rows_view<bf16>(a->dout), rows_view<bf16>(a->dz),
+                            (float)a->eps);
     return plim_cuda_launched(d, "gated_norm_bwd");
 }
