@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chat_folder.h"
+#include "chat_golden.h"
 #include "data/chat.h"
 
 typedef struct bench {
@@ -244,6 +245,64 @@ TEST(mistakes_have_a_place)
     close_bench(&b);
 }
 
+/* Conversations in a model's own template: the tokens say the official render byte for byte, with reasoning,
+ * tools and empty think blocks where it has them; a trained stretch ends with the token a model stops at. */
+static bool check_render(plim_ctx *c, const plim_chat_model *m, const json_t *all, const json_t *one)
+{
+    const char *want = json_string_value(json_object_get(one, "text"));
+    plim_row_content row = {.kind = PLIM_ROW_CHAT, .weight = 1};
+    plim_chat_options options = {0};
+    plim_chat_coder *k = NULL;
+    plim_chat_sample s = {0};
+    plim_tokenizer_scratch *scratch = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!want || json_object_get(one, "add_generation_prompt")) return false;
+    row.chat = golden_variables(all, one);
+    CHECK_OK(c, plim_chat_coder_open(c, m, &options, &k));
+    CHECK_OK(c, plim_tokenizer_scratch_open(c, m->tokenizer, &scratch));
+    plim_status st = plim_chat_encode(k, &row, &s);
+    if (st) CHECK_FAILS(c, PLIM_E_FORMAT, st, "no message is the assistant's");
+    CHECK_OK(c, plim_tokenizer_decode(scratch, s.tokens, s.count, false, &text, &bytes));
+    if (bytes != strlen(want) || memcmp(text, want, bytes) != 0)
+        fail_msg("got '%s', wanted '%s'", text, want);
+    int32_t stop = plim_tokenizer_id(m->tokenizer, "<|im_end|>");
+    for (size_t n = 0; n < s.count; n++)
+        if (s.weights[n] > 0 && (n + 1 == s.count || s.weights[n + 1] == 0))
+            assert_int_equal(s.tokens[n], stop);
+    plim_release(c, text);
+    plim_tokenizer_scratch_close(scratch);
+    plim_chat_sample_close(&s);
+    plim_chat_coder_close(k);
+    plim_row_content_close(&row);
+    return true;
+}
+
+TEST(qwen_conversations_are_official_renders)
+{
+    UNUSED_STATE;
+    static const char *const names[] = {"qwen2_5", "qwen3", "qwen3_5_think", "qwen3_6"};
+    plim_ctx *c = test_ctx_open();
+    json_t *all = golden_json("chat-renders.json"), *one;
+    char path[1024];
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        plim_chat_model m = {0};
+        size_t i, compared = 0;
+        snprintf(path, sizeof path, GOLDEN_TEXT "templates/%s.jinja", names[n]);
+        CHECK_OK(c, plim_chat_model_open(c, NULL, PLIM_TEST_DATA "/tokenizers/qwen3-reduced.json", path, &m));
+        json_array_foreach(json_object_get(all, "renders"), i, one)
+        {
+            if (!strcmp(json_string_value(json_object_get(one, "template")), names[n]))
+                compared += check_render(c, &m, all, one);
+        }
+        assert_true(compared >= 13);
+        plim_chat_model_close(&m);
+    }
+    json_decref(all);
+    assert_int_equal(test_live_allocations(), 1);
+    test_ctx_close(c);
+}
+
 TEST(special_tokens_in_texts_are_counted)
 {
     UNUSED_STATE;
@@ -371,6 +430,7 @@ int main(void)
         cmocka_unit_test(tokens_across_a_border),
         cmocka_unit_test(prompts_texts_and_sharegpt),
         cmocka_unit_test(mistakes_have_a_place),
+        cmocka_unit_test(qwen_conversations_are_official_renders),
         cmocka_unit_test(special_tokens_in_texts_are_counted),
         cmocka_unit_test(what_a_model_lacks),
         cmocka_unit_test(a_hash_is_of_what_is_said),
