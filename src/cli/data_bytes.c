@@ -12,17 +12,15 @@ static const char *const over_keys[] = {PLIM_OVER_MAP(KEY)};
 
 static plim_status read_ask(plim_ctx *c, plim_data_ask *a, plim_bytes_config *g)
 {
-    static const struct {
-        size_t at;
-        const char *name;
+    const struct {
+        const char *given, *name;
     } others[] = {
-        {offsetof(plim_data_ask, model), "model"},     {offsetof(plim_data_ask, chat_template), "template"},
-        {offsetof(plim_data_ask, turns), "turns"},     {offsetof(plim_data_ask, left_out), "left-out"},
-        {offsetof(plim_data_ask, max_bad), "max-bad"}, {offsetof(plim_data_ask, threads), "threads"},
+        {a->model, "model"},       {a->chat_template, "template"}, {a->turns, "turns"},
+        {a->left_out, "left-out"}, {a->max_bad, "max-bad"},        {a->threads, "threads"},
     };
     int key = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (*(const char *const *)((const char *)a + others[i].at))
+        if (others[i].given)
             return plim_fail(c, PLIM_E_USAGE, "--%s is for rows; it does nothing with --tokenizer bytes",
                              others[i].name);
     if (a->val_file_count)
