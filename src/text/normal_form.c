@@ -55,7 +55,8 @@ static bool may_change(plim_normal_form f, uint32_t c)
 
 static uint8_t combining_class(int32_t c)
 {
-    return (uint8_t)utf8proc_get_property(c)->combining_class;
+    uint8_t k = (uint8_t)utf8proc_get_property(c)->combining_class;
+    return k && plim_normal_form_is_later((uint32_t)c) ? 0 : k;
 }
 
 /* Stable, by combining class; scratch holds as many. */

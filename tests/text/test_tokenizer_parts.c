@@ -205,6 +205,54 @@ TEST(normalising_may_begin_where_it_says)
     }
 }
 
+/* U+1DF6 came with Unicode 10, but not to the normalisers' tables: U+1DD9 does not pass it. */
+TEST(characters_left_alone_stay_where_they_are)
+{
+    UNUSED_STATE;
+    static const char text[] = "\xe1\xb7\xb6\xe1\xb7\x99";
+    plim_ctx *c = test_ctx_open();
+    plim_stage root = {.ctx = c, .text = text, .bytes = strlen(text)}, made = {.ctx = c};
+    plim_normal_scratch w = {.ctx = c};
+    plim_span out;
+    CHECK_OK(c, plim_normal_form_apply(PLIM_NFC, &w, plim_stage_span(&root), &made, &out));
+    assert_int_equal(plim_span_bytes(out), strlen(text));
+    assert_memory_equal(plim_span_text(out), text, strlen(text));
+    plim_normal_scratch_close(&w);
+    plim_stage_close(&made);
+    test_ctx_close(c);
+}
+
+/* A string merge with a blank inside a token is ambiguous; as a pair it is not, and both forms agree
+ * otherwise. */
+TEST(merges_as_pairs_and_as_strings)
+{
+    UNUSED_STATE;
+    plim_ctx *c = test_ctx_open();
+    plim_tokenizer *t = NULL;
+    static const char vocab[] =
+        "{\"model\":{\"vocab\":{\"b\":0,\" \":1,\"c\":2,\"b \":3,\"b c\":4},\"merges\":";
+    char json[256];
+    snprintf(json, sizeof json, "%s[\"b  \",\"b  c\"]}}", vocab);
+    CHECK_FAILS(c, PLIM_E_FORMAT, plim_tokenizer_parse(c, "t.json", json, strlen(json), &t),
+                "model.merges[0]", "[\"left\", \"right\"]");
+    test_ctx_close(c);
+    snprintf(json, sizeof json, "%s[[\"b\",\" \"],[\"b \",\"c\"]]}}", vocab);
+    check_tokens(json, "b c", "b c");
+    check_tokens("{\"model\":{\"vocab\":{\"b\":0,\"c\":1,\"bc\":2},\"merges\":[\"b c\"]}}", "bc", "bc");
+    check_tokens("{\"model\":{\"vocab\":{\"b\":0,\"c\":1,\"bc\":2},\"merges\":[[\"b\",\"c\"]]}}", "bc", "bc");
+}
+
+/* The expression of a model whose words keep their marks: "k", U+0304 and U+0323 are one piece. */
+TEST(marks_stay_with_letters)
+{
+    UNUSED_STATE;
+    check_tokens(PRE("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[\\\\p{L}\\\\p{M}]+|\\\\p{N}\"},"
+                     "\"behavior\":\"Removed\"}"),
+                 "-k\xcc\x84\xcc\xa3"
+                 "a1-",
+                 "-|-");
+}
+
 /* A megabyte of one letter, of combining marks out of order, and of blanks: nothing quadratic survives this.
  */
 TEST(long_runs_of_anything)
@@ -298,6 +346,9 @@ int main(void)
         cmocka_unit_test(an_expression_without_end_is_an_error),
         cmocka_unit_test(expressions_are_translated),
         cmocka_unit_test(normalising_may_begin_where_it_says),
+        cmocka_unit_test(characters_left_alone_stay_where_they_are),
+        cmocka_unit_test(merges_as_pairs_and_as_strings),
+        cmocka_unit_test(marks_stay_with_letters),
         cmocka_unit_test(long_runs_of_anything),
         cmocka_unit_test(long_and_short_pieces_agree),
         cmocka_unit_test(every_allocation_may_fail),
