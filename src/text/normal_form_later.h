@@ -1,5 +1,5 @@
 /* normal_form_later.h - characters with a decomposition, a combining class or the category M that are younger
- * than Unicode 12.1's tables, or not in them: the normalisers of fast tokenizers leave them as they are, and
+ * than Unicode 9: the normalisers of fast tokenizers, whose tables are that old, leave them as they are, and
  * so do ours.  Found by comparing both over all characters. */
 #ifndef PLIM_TEXT_NORMAL_FORM_LATER_H
 #define PLIM_TEXT_NORMAL_FORM_LATER_H
