@@ -4,7 +4,7 @@
 // starts it forgets them.  The gradient walks down as well and adds each row's pre-activation gradient to the
 // rows before it, so that its first K - 1 gradients are computed again instead of exchanged.  What is
 // computed for a row does not depend on the run or the tile it lies in.
-#include "ops/cuda/elements.h"
+#include "ops/cuda/groups.h"
 
 /* Four columns a thread where rows are aligned: eight would leave too few registers for the rows in flight.
  */
@@ -51,15 +51,24 @@ struct conv_view {
     rows_of<const bf16> m, history;
     rows_of<const float> w;
     const int64_t *start; /* of documents */
-    int64_t documents, first_row, rows, cols;
+    int64_t documents, first_row, cols;
+    int rows;
 };
 
-/* The document a walk is in: starts at row `first` of the tile, ends before row `end`. */
+/* The document a walk is in: starts at row `first` of the tile, ends before row `end`; what lies further away
+ * than the taps reach is as good as any. */
 struct conv_document {
-    int64_t n, first, end;
+    int64_t n;
+    int first, end;
 };
 
-__device__ static conv_document document_at(const conv_view &c, int64_t row)
+__device__ static inline int near_tile(const conv_view &c, int64_t row)
+{
+    const int64_t low = -MOST_TAPS, high = (int64_t)c.rows + MOST_TAPS, at = row - c.first_row;
+    return (int)(at < low ? low : at > high ? high : at);
+}
+
+__device__ static conv_document document_at(const conv_view &c, int row)
 {
     int64_t low = 0, high = c.documents - 1, at = c.first_row + row;
     while (low < high) { /* the last document that starts at or before the row */
@@ -67,15 +76,15 @@ __device__ static conv_document document_at(const conv_view &c, int64_t row)
         if (c.start[middle] <= at) low = middle;
         else high = middle - 1;
     }
-    return {low, c.start[low] - c.first_row, c.start[low + 1] - c.first_row};
+    return {low, near_tile(c, c.start[low]), near_tile(c, c.start[low + 1])};
 }
 
-__device__ static inline void document_follow(const conv_view &c, conv_document &x, int64_t row)
+__device__ static inline void document_follow(const conv_view &c, conv_document &x, int row)
 {
     while (row >= x.end && x.n + 1 < c.documents) { /* empty documents are passed over */
         x.n++;
         x.first = x.end;
-        x.end = c.start[x.n + 1] - c.first_row;
+        x.end = near_tile(c, c.start[x.n + 1]);
     }
 }
 
@@ -83,14 +92,14 @@ __device__ static inline void document_follow(const conv_view &c, conv_document 
 template <int K, int V> struct conv_walk {
     float w[K][V], past[K][V]; /* past[K - 1] is the row itself */
 
-    __device__ void open(const conv_view &c, int64_t row, int64_t col, int64_t document_first)
+    __device__ void open(const conv_view &c, int row, int64_t col, int document_first)
     {
         for (int j = 0; j < K; j++)
             for (int v = 0; v < V; v++) w[j][v] = *c.w.at(col + v, j);
         for (int j = 0; j < K; j++)
             for (int v = 0; v < V; v++) past[j][v] = 0.0f;
         for (int j = 1; j < K; j++) {
-            const int64_t at = row - K + j;
+            const int at = row - K + j;
             if (at < document_first) continue;
             read(at >= 0 ? c.m.at(at, col) : c.history.at(K - 1 + at, col), past[j]);
         }
@@ -115,7 +124,7 @@ template <int K, int V> struct conv_walk {
 /* The same bits wherever it is compiled: no product is left to be fused. */
 __device__ static inline float gradient_of(float pre, float dy)
 {
-    const float s = sigmoid(pre), silu = __fmul_rn(pre, s);
+    const float s = quick_sigmoid(pre), silu = __fmul_rn(pre, s);
     return __fmul_rn(dy, fmaf(silu, 1.0f - s, s));
 }
 
@@ -126,25 +135,25 @@ template <int K, int V>
 static __global__ void __launch_bounds__(THREADS) conv_fwd_kernel(conv_view c, rows_of<bf16> y)
 {
     const int64_t col = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    const int64_t row = ((int64_t)blockIdx.y * blockDim.y + threadIdx.y) * RUN;
+    const int row = (int)(blockIdx.y * blockDim.y + threadIdx.y) * RUN;
     if (col >= c.cols || row >= c.rows) return;
     conv_document doc = document_at(c, row);
     conv_walk<K, V> walk;
     walk.open(c, row, col, doc.first);
-    const int64_t end = row + RUN < c.rows ? row + RUN : c.rows;
-    for (int64_t first = row; first < end; first += BATCH) {
+    const int end = row + RUN < c.rows ? row + RUN : c.rows;
+    for (int first = row; first < end; first += BATCH) {
         float m[BATCH][V];
 #pragma unroll
         for (int i = 0; i < BATCH; i++)
             if (first + i < end) read(c.m.at(first + i, col), m[i]);
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
-            const int64_t t = first + i;
+            const int t = first + i;
             float pre[V];
             if (t >= end) break;
             document_follow(c, doc, t);
             walk.step(m[i], t == doc.first, pre);
-            for (int v = 0; v < V; v++) pre[v] *= sigmoid(pre[v]);
+            for (int v = 0; v < V; v++) pre[v] *= quick_sigmoid(pre[v]);
             write(y.at(t, col), pre);
         }
     }
@@ -158,7 +167,7 @@ static __global__ void __launch_bounds__(THREADS)
     conv_bwd_kernel(conv_view c, rows_of<const bf16> dy, rows_of<const float> carry, rows_of<bf16> dm)
 {
     const int64_t col = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V;
-    const int64_t row = ((int64_t)blockIdx.y * blockDim.y + threadIdx.y) * RUN;
+    const int row = (int)(blockIdx.y * blockDim.y + threadIdx.y) * RUN;
     if (col >= c.cols || row >= c.rows) return;
     conv_document doc = document_at(c, row);
     conv_walk<K, V> walk;
@@ -166,8 +175,8 @@ static __global__ void __launch_bounds__(THREADS)
     walk.open(c, row, col, doc.first);
     for (int s = 0; s < K; s++)
         for (int v = 0; v < V; v++) sum[s][v] = 0.0f;
-    const int64_t end = row + RUN < c.rows ? row + RUN : c.rows;
-    for (int64_t first = row; first < end + K - 1; first += BATCH) {
+    const int end = row + RUN < c.rows ? row + RUN : c.rows;
+    for (int first = row; first < end + K - 1; first += BATCH) {
         float m[BATCH][V], g[BATCH][V];
 #pragma unroll
         for (int i = 0; i < BATCH; i++)
@@ -177,7 +186,7 @@ static __global__ void __launch_bounds__(THREADS)
             }
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
-            const int64_t t = first + i;
+            const int t = first + i;
             if (t >= end + K - 1) break;
             document_follow(c, doc, t);
             const bool later = t < doc.end; /* false after the last document of the sequence */
@@ -195,7 +204,7 @@ static __global__ void __launch_bounds__(THREADS)
             for (int s = 0; s < K; s++)
                 if (later && t - s >= doc.first)
                     for (int v = 0; v < V; v++) sum[s][v] = fmaf(walk.w[K - 1 - s][v], g[i][v], sum[s][v]);
-            const int64_t done = t - (K - 1);
+            const int done = t - (K - 1);
             if (done >= row) write(dm.at(done, col), sum[K - 1]);
         }
     }
@@ -294,8 +303,8 @@ static plim_status check(plim_device *d, const char *op, const plim_conv_silu_ar
             a->docs.start,
             a->docs.count,
             a->first_row,
-            rows,
-            cols};
+            cols,
+            (int)rows};
     return PLIM_OK;
 }
 

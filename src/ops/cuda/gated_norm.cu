@@ -33,7 +33,7 @@ static __global__ void gated_norm_fwd_kernel(rows_of<const bf16> o, rows_of<cons
                 for (int i = 0; i < V; i++) x[i] = first[i], gate[i] = first_gate[i];
             }
             load(w + j, gain);
-            for (int i = 0; i < V; i++) x[i] = gain[i] * (x[i] * r) * (gate[i] * sigmoid(gate[i]));
+            for (int i = 0; i < V; i++) x[i] = gain[i] * (x[i] * r) * (gate[i] * quick_sigmoid(gate[i]));
             store(y.at(p.row, p.col + j), x);
         }
 }
@@ -56,7 +56,7 @@ static __global__ void gated_norm_bwd_kernel(rows_of<const bf16> o, rows_of<cons
             load(w + j, gain);
             for (int i = 0; i < V; i++) {
                 sum += x[i] * x[i];
-                dot += g[i] * gain[i] * (gate[i] * sigmoid(gate[i])) * x[i];
+                dot += g[i] * gain[i] * (gate[i] * quick_sigmoid(gate[i])) * x[i];
             }
         }
     const float r = rsqrtf(group_sum(sum, lanes) / (float)dim + eps),
@@ -69,7 +69,7 @@ static __global__ void gated_norm_bwd_kernel(rows_of<const bf16> o, rows_of<cons
             load(dy.at(p.row, p.col + j), g);
             load(w + j, gain);
             for (int i = 0; i < V; i++) {
-                const float s = sigmoid(gate[i]), silu = gate[i] * s, back = g[i] * gain[i];
+                const float s = quick_sigmoid(gate[i]), silu = gate[i] * s, back = g[i] * gain[i];
                 g[i] = r * (back * silu - x[i] * pull);
                 gate[i] = back * (x[i] * r) * (s + silu * (1.0f - s));
             }

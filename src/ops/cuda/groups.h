@@ -1,8 +1,15 @@
-/* groups.h - norms over groups of neighbouring columns: a few lanes of a warp share a group of a row. */
+/* groups.h - what the delta mixer's small kernels share: groups of neighbouring columns, of which a few lanes
+ * of a warp take one, and a sigmoid. */
 #ifndef PLIM_OPS_CUDA_GROUPS_H
 #define PLIM_OPS_CUDA_GROUPS_H
 
 #include "ops/cuda/elements.h"
+
+/* Without the slow path of an exact division: within 4 units in the last place, 0 where e^-x overflows. */
+__device__ static inline float quick_sigmoid(float x)
+{
+    return __fdividef(1.0f, 1.0f + __expf(-x));
+}
 
 /* Lanes that share a group of dim columns read V at a time: a power of two, 32 at most. */
 static inline int plim_cuda_group_lanes(int64_t dim, int V)
