@@ -112,6 +112,9 @@ TEST(conversations)
            "{\"messages\": [" U ", " A
            "], \"tools\": \"[{\\\"n\\\": 1}]\", \"id\": 7, \"chat_template_kwargs\": {}}",
            "<system/{\"n\": 1}>/<user/hi>/<assistant/[yo>]/");
+    /* no user at all */
+    expect(&b, "{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, " A "]}",
+           "<system/s>/<assistant/[yo>]/");
     /* lists of parts are joined */
     expect(&b,
            "{\"messages\": [" U
