@@ -129,7 +129,7 @@ static plim_status read_calls(plim_ctx *c, const plim_json *j, const char *path,
     if (!list) return no_memory(c);
     plim_status st = PLIM_OK;
     if (json_is_string(value)) {
-        char name[PATH_BYTES];
+        char name[PATH_BYTES + sizeof ".value"];
         snprintf(name, sizeof name, "%s.value", path);
         st = plim_json_parse(c, name, json_string_value(value), json_string_length(value),
                              PLIM_JSON_CAP_BYTES, &parsed);

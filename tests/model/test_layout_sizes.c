@@ -119,9 +119,11 @@ TEST(attention_backward_of_the_27b)
     size_t tile = BF16 * (D + 3 * R) + BF16 * (6144 + R) + BF16 * D;
     assert_int_equal(token, 61216);
     assert_int_equal(u->component_bytes[PLIM_MEM_ATTENTION], token * T + tile * TILE);
-    /* cuDNN, one key/value head: fp32 dQ and row sums, bf16 dK and dV of every query head. */
+    /* cuDNN, one key/value head: fp32 dQ and row sums, log-sum-exp in its own order, bf16 dK and dV of every
+     * query head; and what a plan's own workspace takes. */
     assert_int_equal(u->component_bytes[PLIM_MEM_WORKSPACE],
-                     ((size_t)64 << 20) + T * GROUP * (4 * 256 + 4 + 2 * 256 + 2 * 256));
+                     ((size_t)64 << 20) + T * GROUP * (4 * 256 + 4 + 4 + 2 * 256 + 2 * 256) +
+                         ((size_t)128 << 10));
     /* the gradient with room for dt and the two ring slots; x1 has gone by then */
     assert_int_equal(u->component_bytes[PLIM_MEM_RESIDUAL], T * BF16 * ((D + R) + 2 * D));
     assert_int_equal(u->component_bytes[PLIM_MEM_CHECKPOINTS], 0);

@@ -26,7 +26,10 @@ static inline char *config_dense(const char *model_type, const char *more)
 static inline char *config_edit(const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
-    if (!at) fail_msg("the text has no '%s'", from);
+    if (!at) {
+        fail_msg("the text has no '%s'", from);
+        abort(); /* not reached: tells the compiler */
+    }
     size_t head = (size_t)(at - text), n = strlen(text) + strlen(to) + 1;
     char *out = malloc(n);
     if (!out) abort();

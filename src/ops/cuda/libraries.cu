@@ -66,8 +66,8 @@ static void find_folders(folders *f)
     add_matches(f, "/usr/local/cuda-1[23]*/lib64");
 }
 
-/* In each folder, then by name on the loader's own path: a Python environment's are often newer than the system's, and
- * old versions of cuDNN have known errors. */
+/* In each folder, then by name on the loader's own path: a Python environment's are often newer than the
+ * system's, and old versions of cuDNN have known errors. */
 static void *open_one(const folders *f, const char *name, char path[512])
 {
     for (int i = 0; i < f->count; i++) {
