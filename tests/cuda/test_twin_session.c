@@ -111,31 +111,94 @@ static plim_sample sample_of(const plim_session *s, batch *b, int64_t step)
     return (plim_sample){{b->ids, b->weights, b->start, DOCUMENTS}, step + 1};
 }
 
-/* Two runs in bf16 differ by the roundings on the way: a few steps of bf16 of a gradient's norm, far less of
- * a mean over hundreds of tokens. */
-static void check_near(const char *what, double got, double want, double tolerance)
+/* What bf16 costs depends on the model: the small hybrids' gradients lose a quarter of their norm in it, the
+ * dense ones' 3 %.  So both columns in bf16 are held against the CPU's in F32, and the card may be off by
+ * little more than the CPU is. */
+#define MEDIAN_TIMES 1.3
+#define EACH_TIMES   2.0
+#define EACH_FLOOR   2e-2
+#define MOST_TENSORS 512
+
+typedef struct gradients {
+    double errors[MOST_TENSORS]; /* of each adapter tensor, relative to the F32 column's norm */
+    int64_t count;
+    const float *got, *want;
+} gradients;
+
+static void gradient_error(void *user, const plim_adapter_tensor *a)
 {
-    if (!(fabs(got - want) <= tolerance * fabs(want)))
-        fail_msg("%s: %.9g on the card, %.9g on the CPU", what, got, want);
-    print_message("  %-16s %.9g on the card, %.9g on the CPU\n", what, got, want);
+    gradients *g = user;
+    double square = 0, norm = 0;
+    for (int64_t i = a->offset; i < a->offset + a->rows * a->cols; i++) {
+        double d = (double)g->got[i] - (double)g->want[i];
+        square += d * d;
+        norm += (double)g->want[i] * (double)g->want[i];
+    }
+    if (g->count == MOST_TENSORS) fail_msg("more adapter tensors than the test has room for");
+    g->errors[g->count++] = norm > 0 ? sqrt(square / norm) : 0;
 }
 
-static void check_steps(twin *t, plim_session *cpu, plim_session *gpu)
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const gradients *g)
+{
+    double sorted[MOST_TENSORS];
+    memcpy(sorted, g->errors, sizeof sorted);
+    qsort(sorted, (size_t)g->count, sizeof *sorted, ascending);
+    return sorted[g->count / 2];
+}
+
+/* Loss and gradients of one sample; the gradients in memory of their own. */
+static float *run_one(twin *t, plim_session *s, plim_step_result *r)
 {
     static batch b;
-    for (int64_t i = 0; i < STEPS; i++) {
-        plim_step_result want, got;
-        plim_sample sample = sample_of(cpu, &b, i);
-        CHECK_OK(t->ctx, plim_training_step(&cpu->training, &sample, 1, &want));
-        CHECK_OK(t->ctx, plim_training_step(&gpu->training, &sample, 1, &got));
-        check_near("loss", got.loss, want.loss, TWIN_BF16_STEP / 2);
-        check_near("gradient norm", got.gradient_norm, want.gradient_norm, 8 * TWIN_BF16_STEP);
+    plim_engine *e = s->training.engine;
+    plim_sample sample = sample_of(s, &b, 0);
+    size_t bytes = (size_t)e->step->adapters.grad.cols * sizeof(float);
+    float *out = malloc(bytes);
+    if (!out) abort();
+    CHECK_OK(t->ctx, plim_training_gradients(&s->training, &sample, 1, r));
+    CHECK_OK(t->ctx, e->ops->read(e->device, e->step->adapters.grad.data, out, bytes));
+    return out;
+}
+
+static gradients errors_of(const plim_session *s, const float *got, const float *want)
+{
+    gradients g = {.got = got, .want = want};
+    const plim_shape *sh = s->training.engine->sh;
+    plim_adapters_walk(sh->spec, sh->o.lora_rank, sh->o.lora_targets, sh->o.adam_bits, sh->first_layer,
+                       sh->last_layer, gradient_error, &g);
+    return g;
+}
+
+static void check_step(twin *t, plim_session *exact, plim_session *cpu, plim_session *gpu)
+{
+    plim_step_result want, near, got;
+    float *g32 = run_one(t, exact, &want), *g16 = run_one(t, cpu, &near), *card = run_one(t, gpu, &got);
+    gradients a = errors_of(exact, g16, g32), b = errors_of(exact, card, g32);
+    double worst = 0;
+    for (int64_t i = 0; i < a.count; i++) {
+        double bound = fmax(EACH_TIMES * a.errors[i], EACH_FLOOR);
+        worst = fmax(worst, b.errors[i] / bound);
     }
-    double want, got, weight;
-    plim_sample sample = sample_of(cpu, &b, STEPS);
-    CHECK_OK(t->ctx, plim_training_evaluate(&cpu->training, &sample, 1, &want, &weight));
-    CHECK_OK(t->ctx, plim_training_evaluate(&gpu->training, &sample, 1, &got, &weight));
-    check_near("evaluation", got / weight, want / weight, TWIN_BF16_STEP / 2);
+    print_message(
+        "  loss %.6f, CPU bf16 %.6f, card %.6f; gradient error: median %.4f on the CPU, %.4f on the card; "
+        "nearest to its bound %.2f\n",
+        want.loss, near.loss, got.loss, median(&a), median(&b), worst);
+    if (!(fabs(got.loss - want.loss) <=
+          fmax(2 * fabs(near.loss - want.loss), TWIN_BF16_STEP / 2 * want.loss)))
+        fail_msg("loss %.9g on the card, %.9g on the CPU in F32, %.9g in bf16", got.loss, want.loss,
+                 near.loss);
+    if (!(median(&b) <= MEDIAN_TIMES * median(&a) || median(&b) <= EACH_FLOOR) || !(worst <= 1))
+        fail_msg("gradients: median error %.4f, the CPU's in bf16 %.4f; a tensor at %.2f of its bound",
+                 median(&b), median(&a), worst);
+    free(g32);
+    free(g16);
+    free(card);
 }
 
 static void open_both(twin *t, plim_session_config g, plim_session **cpu, plim_session **gpu)
@@ -147,9 +210,13 @@ static void open_both(twin *t, plim_session_config g, plim_session **cpu, plim_s
 
 static void run_both(twin *t, plim_session_config g)
 {
-    plim_session *cpu, *gpu;
+    plim_session *cpu, *gpu, *exact;
     open_both(t, g, &cpu, &gpu);
-    check_steps(t, cpu, gpu);
+    g.options.act = PLIM_F32;
+    g.options.attention = PLIM_ATTENTION_CPU;
+    CHECK_OK(t->ctx, plim_session_open(t->ctx, &t->cpu, &g, &exact));
+    check_step(t, exact, cpu, gpu);
+    plim_session_close(exact);
     plim_session_close(cpu);
     plim_session_close(gpu);
 }
