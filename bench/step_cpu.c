@@ -256,7 +256,7 @@ static plim_ops timed_ops(void)
     PLIM_OPS_MAP(SET)
     OTHER_MAP(SET)
 #undef SET
-        return o;
+    return o;
 }
 
 /* Shares of one step that took step_s, the largest first. */
