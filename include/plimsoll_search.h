@@ -115,8 +115,9 @@ plim_status plim_longest(plim_planner *p, const plim_card *card, const plim_opti
 
 /* ---- which kernels exist ------------------------------------------------------------------------------- */
 
-/* Whether this version of plimsoll can run a step on the card, and if not, what is missing, in one phrase. */
+/* Whether this version of plimsoll can run a step of the model on the card, and if not, what is missing, in
+ * one phrase. */
 PLIM_API
-bool plim_card_runnable(const plim_card *card, const char **missing);
+bool plim_card_runnable(const plim_spec *s, const plim_card *card, const char **missing);
 
 #endif

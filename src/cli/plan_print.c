@@ -278,10 +278,10 @@ static void print_missing(const plim_table *t, FILE *to)
     const char *missing, *other;
     bool said[PLIM_CLI_MAX_CARDS] = {false};
     for (int64_t k = 0; k < r->card_count; k++) {
-        if (said[k] || plim_card_runnable(r->cards[k], &missing)) continue;
+        if (said[k] || plim_card_runnable(r->spec, r->cards[k], &missing)) continue;
         fputc('\n', to);
         for (int64_t j = k; j < r->card_count; j++) {
-            if (plim_card_runnable(r->cards[j], &other) || strcmp(missing, other)) continue;
+            if (plim_card_runnable(r->spec, r->cards[j], &other) || strcmp(missing, other)) continue;
             fprintf(to, "%s%s", j == k ? "" : ", ", r->cards[j]->id);
             said[j] = true;
         }

@@ -25,14 +25,20 @@ static bool cheaper(const plim_choice *a, const plim_choice *b)
     return a->usd_per_million_tokens < b->usd_per_million_tokens;
 }
 
-/* The cheapest fitting choice at length s among one-card (several: any) entries; NULL if none. */
+/* The cheapest fitting choice at length s, one that can be run before one that cannot, among one-card
+ * (several: any) entries; NULL if none. */
 static const plim_choice *cheapest(const plim_table *t, int64_t s, bool several)
 {
     const plim_choice *found = NULL;
+    bool found_runs = false;
     for (int64_t k = 0; k < t->request.card_count; k++) {
         const plim_choice *c = &t->best[s * t->request.card_count + k];
-        if (c->verdict != PLIM_FITS || (c->card->cards > 1 && !several)) continue;
-        if (!found || cheaper(c, found)) found = c;
+        const char *missing;
+        bool runs = plim_card_runnable(t->request.spec, c->card, &missing);
+        if (c->verdict != PLIM_FITS || (c->card->cards > 1 && !several) || (found_runs && !runs)) continue;
+        if (found && found_runs == runs && !cheaper(c, found)) continue;
+        found = c;
+        found_runs = runs;
     }
     return found;
 }
@@ -56,7 +62,7 @@ static void propose_memtest(plim_table *t, const plim_choice *c)
         "paying for a run.",
         c->card->id, plim_format_count(tokens, c->options.seq_tokens),
         plim_format_bytes_gib(peak, c->footprint.device_peak.total_bytes), c->usd_per_million_tokens);
-    if (!plim_card_runnable(c->card, &missing)) SAY(" (%s)", missing);
+    if (!plim_card_runnable(t->request.spec, c->card, &missing)) SAY(" (%s)", missing);
     memtest_command(t, c->card, c->options.seq_tokens, &c->options, t->request.limits.pinned, next);
 }
 

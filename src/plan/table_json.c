@@ -171,7 +171,7 @@ static void put_cards(builder *b, json_t *root)
     for (int64_t k = 0; k < r->card_count; k++) {
         const plim_card *card = r->cards[k];
         const char *missing;
-        bool runnable = plim_card_runnable(card, &missing);
+        bool runnable = plim_card_runnable(r->spec, card, &missing);
         json_t *o = push_object(b, cards);
         put_text(b, o, "id", card->id);
         put_text(b, o, "name", card->name);
@@ -266,7 +266,7 @@ static void put_choice(builder *b, json_t *o, const plim_choice *c)
     put_i64(b, o, "seq_tokens", c->options.seq_tokens);
     put_text(b, o, "verdict", plim_verdict_name(c->verdict));
     put_text_or_null(b, o, "short_of", short_of[c->shortage]);
-    put_bool(b, o, "runnable", plim_card_runnable(c->card, &missing));
+    put_bool(b, o, "runnable", plim_card_runnable(b->t->request.spec, c->card, &missing));
     put_options(b, o, &c->options);
     put_bytes(b, o, "peak_bytes", c->footprint.device_peak.total_bytes);
     put_bytes(b, o, "budget_bytes", c->budget_bytes);

@@ -146,7 +146,7 @@ void plim_report_missing(plim_report *r)
     bool any = false;
     for (int64_t k = 0; k < q->card_count; k++) {
         const char *missing;
-        if (plim_card_runnable(q->cards[k], &missing)) continue;
+        if (plim_card_runnable(q->spec, q->cards[k], &missing)) continue;
         if (!any)
             plim_writer_printf(
                 r->w, "<section>\n<h2>What this version cannot run yet</h2>\n<p>Memory and time above are "

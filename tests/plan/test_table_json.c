@@ -91,7 +91,7 @@ static void check_cards(const table_fixture *x, const json_t *root)
         check_integer(o, "usable_bytes", (int64_t)((double)card->memory_bytes * 0.92));
         check_real(o, "usd_per_h", card->usd_per_h);
         check_text(o, "attention", card->attention == PLIM_ATTENTION_CUDNN ? "cudnn" : "own");
-        if (plim_card_runnable(card, &missing)) check_null(o, "missing");
+        if (plim_card_runnable(x->request.spec, card, &missing)) check_null(o, "missing");
         else check_text(o, "missing", missing);
     }
 }

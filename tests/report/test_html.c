@@ -235,7 +235,8 @@ TEST(one_card_and_one_length)
     check_pictures(page, 3);
     check_names_all(x, page);
     check_holds(page, "<b>16k tokens</b> fit on <b>NVIDIA H200 141 GB SXM</b>");
-    if (!plim_card_runnable(x->cards[0], &missing)) check_holds(page, "What this version cannot run yet");
+    if (!plim_card_runnable(x->request.spec, x->cards[0], &missing))
+        check_holds(page, "What this version cannot run yet");
     for (int f = 0; f < PLIM_FIGURE_COUNT; f++)
         check_holds(page, ">%s</td>", plim_figure_key((plim_figure)f));
     free(page);
