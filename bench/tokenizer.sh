@@ -3,6 +3,10 @@
 #   bench/tokenizer.sh TOKENIZER.json TEXT
 # BUILD is a release build (default build).
 set -euo pipefail
+if [ $# -ne 2 ]; then
+    echo "wants two files: bench/tokenizer.sh TOKENIZER.json TEXT; not run"
+    exit 0
+fi
 tokenizer=$(realpath "$1")
 text=$(realpath "$2")
 cd "$(dirname "$0")/.."
