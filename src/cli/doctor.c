@@ -112,10 +112,8 @@ static void look_into_card(plim_ctx *c, const plim_cuda_plugin *plugin, plim_doc
     look_at_entry(c, d);
     if (plugin->machine(c, &o, &m)) {
         refuse(c, d, "--device cuda");
-        o.allow_missing = true;
-        if (plugin->machine(c, &o, &m)) plim_ctx_clear(c); /* said already */
+        return;
     }
-    if (!m.ops) return;
     look_at_slots(&m, d);
     if (m.attention) snprintf(d->attention, sizeof d->attention, "%s", m.attention);
     if (m.attention_kernel != PLIM_ATTENTION_CUDNN && d->refusals < PLIM_DOCTOR_MOST)

@@ -17,7 +17,7 @@ static int open_with(void **state, plim_attention_kernel attention)
     *state = t;
     t->ctx = test_ctx_open();
     if (plim_machine_cpu(t->ctx, 0, &t->cpu)) return -1;
-    plim_cuda_options o = {.attention = attention, .allow_missing = true};
+    plim_cuda_options o = {.attention = attention};
     if (plim_cuda_plugin_open(t->ctx, &t->plugin) == PLIM_OK &&
         t->plugin.machine(t->ctx, &o, &t->gpu) == PLIM_OK)
         t->have_gpu = true;

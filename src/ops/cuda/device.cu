@@ -89,7 +89,7 @@ static void close_device(plim_device *d)
     if (!d) return;
     plim_ctx *c = d->ctx;
     cudaDeviceSynchronize();
-    if (plim_cuda_attention_close) plim_cuda_attention_close(d);
+    plim_cuda_attention_close(d);
     plim_cuda_gemm_close(d);
     for (int i = 0; i < PLIM_EVENTS; i++)
         if (d->event[i]) cudaEventDestroy(d->event[i]);
@@ -124,7 +124,7 @@ static plim_status open_device(plim_device *d, const plim_cuda_options *o)
     d->attention = o->deterministic ? PLIM_ATTENTION_OWN : o->attention;
     TRY(plim_cuda_gemm_open(d));
     TRY(plim_cuda_optimiser_open(d));
-    return plim_cuda_attention_open ? plim_cuda_attention_open(d, why) : PLIM_OK;
+    return plim_cuda_attention_open(d, why);
 }
 
 /* No driver, no card, a driver older than the runtime: each in one sentence. */
@@ -142,21 +142,9 @@ static plim_status check_driver(plim_ctx *c)
                      e ? cudaGetErrorString(e) : "none is visible");
 }
 
-/* Every slot must have its kernel: a step must not find out half-way. */
-static plim_status check_slots(plim_ctx *c)
-{
-#define CHECK(name, args)                                                                                    \
-    if (!plim_ops_cuda.name)                                                                                 \
-        return plim_fail(c, PLIM_E_UNSUPPORTED, "this CUDA plug-in has no kernel for " #name);
-    PLIM_OPS_MAP(CHECK)
-#undef CHECK
-    return PLIM_OK;
-}
-
 plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_machine *out)
 {
     plim_device *d = NULL;
-    if (!o->allow_missing) TRY(check_slots(c));
     TRY(check_driver(c));
     TRY(plim_alloc(c, 1, sizeof *d, "a card", &d));
     d->ctx = c;
@@ -177,7 +165,7 @@ plim_status plim_cuda_machine(plim_ctx *c, const plim_cuda_options *o, plim_mach
     m.close = close_device;
     m.memory_info = memory_info;
     m.libraries = d->libraries_text;
-    m.attention = plim_cuda_attention_name ? plim_cuda_attention_name(d) : NULL;
+    m.attention = plim_cuda_attention_name(d);
     m.attention_kernel = d->cudnn ? PLIM_ATTENTION_CUDNN : PLIM_ATTENTION_OWN;
     *out = m;
     return PLIM_OK;
