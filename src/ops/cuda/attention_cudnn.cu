@@ -214,8 +214,8 @@ static plim_status transpose(plim_device *d, void *to, int64_t to_pitch, const v
                              int64_t rows, int64_t cols)
 {
     const dim3 grid(plim_cuda_blocks(rows, SIDE), plim_cuda_blocks(cols, SIDE)), threads(SIDE, 8);
-    transpose_kernel<<<grid, threads, 0, d->compute>>>((float *)to, to_pitch, (const float *)from, from_pitch,
-                                                       rows, cols);
+    PLIM_LAUNCH(transpose_kernel, grid, threads, 0, d->compute)
+    ((float *)to, to_pitch, (const float *)from, from_pitch, rows, cols);
     return plim_cuda_launched(d, "moving lse");
 }
 
@@ -226,8 +226,8 @@ static plim_status write_offsets(plim_device *d, call *c, region *r, const int64
     pitches p = {};
     for (int i = 0; i < TENSOR_VIEWS; i++) p.v[i] = c->key.pitch[i];
     p.v[TENSOR_LSE] = c->heads;
-    cudnn_offsets_kernel<<<plim_cuda_blocks(places + 1, 256), 256, 0, d->compute>>>(tables, start, (int)count,
-                                                                                    places, stride, p);
+    PLIM_LAUNCH(cudnn_offsets_kernel, plim_cuda_blocks(places + 1, 256), 256, 0, d->compute)
+    (tables, start, (int)count, places, stride, p);
     c->pointer[TENSOR_LENGTHS_Q] = c->pointer[TENSOR_LENGTHS_KV] = tables;
     for (int i = 0; i <= TENSOR_VIEWS; i++)
         if (c->backward || i <= TENSOR_O || i == TENSOR_LSE)

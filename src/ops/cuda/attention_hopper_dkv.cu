@@ -15,7 +15,7 @@ template <int DP> __device__ static inline void hold(uint32_t (&a)[DP / 16][4], 
 #pragma unroll
     for (int k = 0; k < DP / 16; k++) {
         const int chunk = k * 2 + ((threadIdx.x >> 4) & 1);
-        load_matrices(a[k], tile + chunk / 8 * KEYS * 128 + row * 128 + (((chunk & 7) ^ (row & 7)) << 4));
+        ldsm(a[k], tile + chunk / 8 * KEYS * 128 + row * 128 + (((chunk & 7) ^ (row & 7)) << 4));
     }
 }
 
@@ -57,7 +57,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dkv_kern
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     constexpr uint32_t TILE = ROWS * DP * 2, STAGE = 2 * TILE;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     __shared__ float exchange[KEYS * ROWS], lse_of[STAGES][ROWS], delta_of[STAGES][ROWS];
     static_assert(sizeof exchange + sizeof lse_of + sizeof delta_of <= HOPPER_DKV_STATIC_BYTES,
                   "the choice counts this");
@@ -90,7 +90,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dkv_kern
                     there ? p.delta[next.head * p.delta_pitch + row] : 0;
             advance(&next, block, row_end);
         }
-        copies_commit();
+        cp_commit();
     };
     const float scale = p.scale * OWN_LOG2E;
     float sums[DP / 128][64], s[16];
@@ -124,10 +124,10 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dkv_kern
                             }
 #pragma unroll
                             for (int i = 0; i < 16; i++) exchange[i * 128 + mine] = s[i];
-                            asm volatile("bar.arrive 1, 256;" ::: "memory");
+                            pair_arrive();
                         } else {
                             const float *delta = delta_of[step % STAGES] + (lane & 3) * 2;
-                            asm volatile("bar.sync 1, 256;" ::: "memory");
+                            pair_sync();
 #pragma unroll
                             for (int i = 0; i < 16; i++)
                                 s[i] = exchange[i * 128 + mine] * (s[i] - delta[i / 4 * 8 + (i & 1)]);

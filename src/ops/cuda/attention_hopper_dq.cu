@@ -16,7 +16,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dq_kerne
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     constexpr uint32_t TILE = KEYS * DP * 2;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     const uint32_t q_tile = smem_address(memory), dout_tile = q_tile + 2 * TILE,
                    v_tile = dout_tile + 2 * TILE, k_tiles = v_tile + TILE;
     const int head = blockIdx.x, kv_head = head / (p.heads / p.kv_heads);
@@ -34,7 +34,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_dq_kerne
     const bf16 *k = p.k.data + (int64_t)kv_head * p.dim, *v = p.v.data + (int64_t)kv_head * p.dim;
     auto load = [&](uint32_t to, const bf16 *from, int64_t pitch, int tile) {
         if (tile < tiles) load_panels<DP, KEYS>(to, from, pitch, key_first + tile * KEYS, p.rows, p.dim);
-        copies_commit();
+        cp_commit();
     };
     load_panels<DP, 128>(q_tile, p.q.data + column, p.q.pitch, block, p.rows, p.dim);
     load_panels<DP, 128>(dout_tile, p.dout.data + column, p.dout.pitch, block, p.rows, p.dim);

@@ -58,7 +58,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     constexpr uint32_t TILE = KEYS * DP * 2;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     const uint32_t q_tile = smem_address(memory), k_tiles = q_tile + 128 * DP * 2,
                    v_tiles = k_tiles + 2 * TILE;
     const int head = blockIdx.x, kv_head = head / (p.heads / p.kv_heads);
@@ -79,7 +79,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
     };
     load_panels<DP, 128>(q_tile, p.q.data + (int64_t)head * p.dim, p.q.pitch, block, p.rows, p.dim);
     load(k_tiles, k, p.k.pitch, 0);
-    copies_commit();
+    cp_commit();
     const float scale = p.scale * OWN_LOG2E;
     float o[DP / 128][64], s[32], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, shrink[2];
     uint32_t probabilities[4][4];
@@ -91,7 +91,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
     panels_ready<0>();
     load(k_tiles, k, p.k.pitch, 1);
     load(v_tiles, v, p.v.pitch, 0);
-    copies_commit();
+    cp_commit();
     group_begin();
     group_scores<DP, 128>(s, q_tile, group_row, k_tiles);
     group_commit();
@@ -104,7 +104,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
         panels_ready<0>(); /* V of this tile and K of the next are there; those before are done with */
         load(k_tiles, k, p.k.pitch, tile + 2);
         load(v_tiles, v, p.v.pitch, tile + 1);
-        copies_commit();
+        cp_commit();
         group_begin();
         group_scores<DP, 128>(s, q_tile, group_row, k_tiles + (tile + 1) % 2 * TILE);
         group_commit();
@@ -117,7 +117,7 @@ template <int DP> static __global__ void HOPPER_BOUNDS hopper_attention_fwd_kern
         settle(s);
         /* A wait in each branch: one before them would be moved up, before the softmax. */
         if (__any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1)) { /* rare once a row is long */
-            asm volatile("wgmma.wait_group.sync.aligned 0; // then o shrinks" ::: "memory");
+            group_wait_apart();
 #pragma unroll
             for (int half = 0; half < DP / 128; half++) {
                 settle(o[half]);

@@ -87,7 +87,7 @@ static plim_status launch(plim_device *d, const char *name, own_kernel *kernel, 
     if (blocks > MOST_BLOCKS)
         return plim_fail(d->ctx, PLIM_E_SHAPE, "%s: %d rows; to %d would work", name, p->rows,
                          MOST_BLOCKS * block_rows);
-    kernel<<<dim3((unsigned)lanes, (unsigned)blocks), warps * 32, bytes, d->compute>>>(*p);
+    PLIM_LAUNCH(kernel, dim3((unsigned)lanes, (unsigned)blocks), warps * 32, bytes, d->compute)(*p);
     return plim_cuda_launched(d, name);
 }
 

@@ -7,6 +7,7 @@
 #define PLIM_OPS_CUDA_ATTENTION_OWN_CUH
 
 #include "ops/cuda/device.h"
+#include "ops/cuda/instructions.h"
 
 #define OWN_LOG2E 1.4426950408889634f
 #define OWN_LN2   0.6931471805599453f
@@ -34,31 +35,10 @@ own_kernel *own_fwd_kernel(int padded_dim, int warps);
 own_kernel *own_dkv_kernel(int padded_dim, int rows);
 own_kernel *own_dq_kernel(int padded_dim, int warps, int keys);
 
-__device__ static inline uint32_t smem_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* Byte offset of a chunk of 8 elements of a tile. */
 template <int DP> __device__ static inline uint32_t tile_at(int row, int chunk)
 {
     return (uint32_t)(row * DP * 2 + ((chunk ^ (row & 7)) << 4));
-}
-
-/* 16 bytes to shared memory, or zeros when there are none. */
-__device__ static inline void copy_16(uint32_t to, const void *from, bool there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
-}
-
-__device__ static inline void copies_commit()
-{
-    asm volatile("cp.async.commit_group;");
-}
-
-__device__ static inline void copies_wait()
-{
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
 }
 
 /* Rows first .. of one head to a tile; rows past the sequence and columns past the head are zero. */
@@ -74,61 +54,38 @@ __device__ static inline void load_tile(uint32_t tile, const bf16 *head, int64_t
 #pragma unroll
     for (int i = 0; i < ROWS * CHUNKS / THREADS; i++) {
         const bool there = inside && first + row < rows;
-        copy_16(tile + tile_at<DP>(row, chunk), there ? from : head, there);
+        cp16(tile + tile_at<DP>(row, chunk), there ? from : head, there);
         row += THREADS / CHUNKS;
         from += THREADS / CHUNKS * pitch;
     }
-}
-
-__device__ static inline void load_matrices(uint32_t r[4], uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at));
-}
-
-__device__ static inline void load_matrices_t(uint32_t r[4], uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at));
-}
-
-/* c [16, 8] += a [16, 16] b [16, 8]. */
-__device__ static inline void multiply(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-                 "{%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* Operand a: 16 rows, 16 columns from chunk on. */
 template <int DP> __device__ static inline void load_a(uint32_t r[4], uint32_t tile, int row, int chunk)
 {
     const int lane = threadIdx.x & 31;
-    load_matrices(r, tile + tile_at<DP>(row + (lane & 15), chunk + (lane >> 4)));
+    ldsm(r, tile + tile_at<DP>(row + (lane & 15), chunk + (lane >> 4)));
 }
 
 /* Operand a = tile^T: 16 columns from chunk on become its rows. */
 template <int DP> __device__ static inline void load_a_t(uint32_t r[4], uint32_t tile, int row, int chunk)
 {
     const int lane = threadIdx.x & 31;
-    load_matrices_t(r, tile + tile_at<DP>(row + (lane >> 4) * 8 + (lane & 7), chunk + ((lane >> 3) & 1)));
+    ldsm_t(r, tile + tile_at<DP>(row + (lane >> 4) * 8 + (lane & 7), chunk + ((lane >> 3) & 1)));
 }
 
 /* Operand b = tile^T: two b of 8 columns, that is 16 rows of the tile, over 16 of its columns. */
 template <int DP> __device__ static inline void load_b_t(uint32_t r[4], uint32_t tile, int row, int chunk)
 {
     const int lane = threadIdx.x & 31;
-    load_matrices(r, tile + tile_at<DP>(row + (lane >> 4) * 8 + (lane & 7), chunk + ((lane >> 3) & 1)));
+    ldsm(r, tile + tile_at<DP>(row + (lane >> 4) * 8 + (lane & 7), chunk + ((lane >> 3) & 1)));
 }
 
 /* Operand b = tile: two b of 8 columns, 16 rows of the tile deep. */
 template <int DP> __device__ static inline void load_b(uint32_t r[4], uint32_t tile, int row, int chunk)
 {
     const int lane = threadIdx.x & 31;
-    load_matrices_t(r, tile + tile_at<DP>(row + (lane & 15), chunk + (lane >> 4)));
+    ldsm_t(r, tile + tile_at<DP>(row + (lane & 15), chunk + (lane >> 4)));
 }
 
 /* c [16, N] += rows of a times rows of b, over all DP columns. */
@@ -144,16 +101,10 @@ __device__ static inline void multiply_rows(float c[N / 8][4], uint32_t a_tile, 
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
             load_b_t<DP>(b, b_tile, b_row + n * 16, k * 2);
-            multiply(c[n * 2], a, b[0], b[1]);
-            multiply(c[n * 2 + 1], a, b[2], b[3]);
+            mma(c[n * 2], a, b[0], b[1]);
+            mma(c[n * 2 + 1], a, b[2], b[3]);
         }
     }
-}
-
-__device__ static inline uint32_t pack(float low, float high)
-{
-    __nv_bfloat162 x = __floats2bfloat162_rn(low, high);
-    return *(uint32_t *)&x;
 }
 
 /* c [16, DP] += p b: p [16, K] as sums of products hold it, rounded to bf16; b a tile of K rows. */
@@ -169,8 +120,8 @@ __device__ static inline void multiply_own(float c[DP / 8][4], const float p[K /
         for (int n = 0; n < DP / 16; n++) {
             uint32_t b[4];
             load_b<DP>(b, b_tile, k * 16, n * 2);
-            multiply(c[n * 2], a, b[0], b[1]);
-            multiply(c[n * 2 + 1], a, b[2], b[3]);
+            mma(c[n * 2], a, b[0], b[1]);
+            mma(c[n * 2 + 1], a, b[2], b[3]);
         }
     }
 }
@@ -181,14 +132,6 @@ template <int N> __device__ static inline void clear(float c[N][4])
     for (int i = 0; i < N; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++) c[i][j] = 0;
-}
-
-/* exp2, 0 at -inf; a result below 2^-126 is 0. */
-__device__ static inline float exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 /* The document of a row: rows first .. end - 1.  A row of none gets an empty one that no key is in. */

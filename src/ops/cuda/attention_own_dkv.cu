@@ -20,8 +20,8 @@ __device__ static inline void multiply_columns(float c[2][COLS / 8][4], uint32_t
             load_b<DP>(b, y_tile, k * 16, y_col / 8 + n * 2);
 #pragma unroll
             for (int m = 0; m < 2; m++) {
-                multiply(c[m][n * 2], a[m], b[0], b[1]);
-                multiply(c[m][n * 2 + 1], a[m], b[2], b[3]);
+                mma(c[m][n * 2], a[m], b[0], b[1]);
+                mma(c[m][n * 2 + 1], a[m], b[2], b[3]);
             }
         }
     }
@@ -41,7 +41,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own
     constexpr int THREADS = WARPS * 32, ACROSS = WARPS / (SIDE / 16), KEYS = SIDE / ACROSS;
     constexpr int COLS = DP / (WARPS / (SIDE / 32));
     constexpr uint32_t TILE = SIDE * DP * 2, SQUARE = SIDE * 128;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     __shared__ int end_of[SIDE];
     static_assert(sizeof end_of <= OWN_DKV_STATIC_BYTES, "the choice counts this");
     const uint32_t k_tile = smem_address(memory), v_tile = k_tile + TILE, p_tile = v_tile + TILE,
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own
         const int row = block + step % row_blocks * SIDE;
         load_tile<DP, SIDE, THREADS>(q_tile, p.q.data + column, p.q.pitch, row, p.rows, p.dim);
         load_tile<DP, SIDE, THREADS>(q_tile + TILE, p.dout.data + column, p.dout.pitch, row, p.rows, p.dim);
-        copies_commit();
+        cp_commit();
     };
     const int64_t kv_column = (int64_t)kv_head * p.dim;
     load_tile<DP, SIDE, THREADS>(k_tile, p.k.data + kv_column, p.k.pitch, block, p.rows, p.dim);
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own
         }
         clear<KEYS / 8>(s);
         clear<KEYS / 8>(dp);
-        copies_wait();
+        cp_wait<0>();
         __syncthreads();
         if (p.stages == 2 && step + 1 < steps) load_rows(step + 1);
         multiply_rows<DP, KEYS>(s, q_tile, row_in, k_tile, key_in);
@@ -109,8 +109,8 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dkv_kernel(own
                 }
                 const int at_row = row_in + lane / 4 + 8 * r;
                 const uint32_t at = tile_at<64>(at_row, key_in / 8 + n) + (lane & 3) * 4;
-                asm volatile("st.shared.b32 [%0], %1;" ::"r"(p_tile + at), "r"(pack(x[0], x[1])) : "memory");
-                asm volatile("st.shared.b32 [%0], %1;" ::"r"(ds_tile + at), "r"(pack(y[0], y[1])) : "memory");
+                store_shared(p_tile + at, pack(x[0], x[1]));
+                store_shared(ds_tile + at, pack(y[0], y[1]));
             }
         __syncthreads();
         multiply_columns<DP, SIDE, COLS>(dv, p_tile, sum_key, q_tile + TILE, sum_col);

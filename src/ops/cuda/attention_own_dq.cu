@@ -15,7 +15,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dq_kernel(own_
 {
     constexpr int ROWS = WARPS * 16, THREADS = WARPS * 32;
     constexpr uint32_t KEY_BYTES = KEYS * DP * 2;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     const uint32_t q_tile = smem_address(memory), dout_tile = q_tile + ROWS * DP * 2,
                    v_tile = dout_tile + ROWS * DP * 2, k_tiles = v_tile + KEY_BYTES;
     const int head = blockIdx.x, kv_head = head / (p.heads / p.kv_heads);
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dq_kernel(own_
     load_tile<DP, ROWS, THREADS>(dout_tile, p.dout.data + column, p.dout.pitch, block, p.rows, p.dim);
     load_tile<DP, KEYS, THREADS>(k_tiles, k, p.k.pitch, key_first, p.rows, p.dim);
     load_tile<DP, KEYS, THREADS>(v_tile, v, p.v.pitch, key_first, p.rows, p.dim);
-    copies_commit();
+    cp_commit();
     const float scale = p.scale * OWN_LOG2E;
     float lse[2], delta[2], dq[DP / 8][4];
 #pragma unroll
@@ -49,16 +49,16 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dq_kernel(own_
         float s[KEYS / 8][4], dp[KEYS / 8][4];
         clear<KEYS / 8>(s);
         clear<KEYS / 8>(dp);
-        copies_wait();
+        cp_wait<0>();
         __syncthreads();
         if (p.stages == 2 && more)
             load_tile<DP, KEYS, THREADS>(k_tiles + (step + 1) % 2 * KEY_BYTES, k, p.k.pitch, key + KEYS,
                                          p.rows, p.dim);
-        copies_commit();
+        cp_commit();
         multiply_rows<DP, KEYS>(dp, dout_tile, warp * 16, v_tile, 0);
         __syncthreads(); /* V is done with */
         if (more) load_tile<DP, KEYS, THREADS>(v_tile, v, p.v.pitch, key + KEYS, p.rows, p.dim);
-        copies_commit();
+        cp_commit();
         multiply_rows<DP, KEYS>(s, q_tile, warp * 16, k_tile, 0);
         const bool whole = key >= last_low && key + KEYS - 1 <= block + warp * 16;
 #pragma unroll
@@ -73,7 +73,7 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_dq_kernel(own_
         if (p.stages == 1 && more) {
             __syncthreads();
             load_tile<DP, KEYS, THREADS>(k_tiles, k, p.k.pitch, key + KEYS, p.rows, p.dim);
-            copies_commit();
+            cp_commit();
         }
     }
 #pragma unroll

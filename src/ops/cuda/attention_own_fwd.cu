@@ -63,7 +63,7 @@ template <int DP, int WARPS>
 static __global__ void __launch_bounds__(WARPS * 32, 1) attention_fwd_kernel(own_attention p)
 {
     constexpr int ROWS = WARPS * 16, THREADS = WARPS * 32;
-    extern __shared__ __align__(1024) unsigned char memory[];
+    unsigned char *memory = dynamic_panels();
     const uint32_t q_tile = smem_address(memory), k_tile = q_tile + ROWS * DP * 2,
                    v_tile = k_tile + KEYS * DP * 2;
     const int head = blockIdx.x, kv_head = head / (p.heads / p.kv_heads);
@@ -78,22 +78,22 @@ static __global__ void __launch_bounds__(WARPS * 32, 1) attention_fwd_kernel(own
     const bf16 *k = p.k.data + (int64_t)kv_head * p.dim, *v = p.v.data + (int64_t)kv_head * p.dim;
     load_tile<DP, ROWS, THREADS>(q_tile, p.q.data + (int64_t)head * p.dim, p.q.pitch, block, p.rows, p.dim);
     load_tile<DP, KEYS, THREADS>(k_tile, k, p.k.pitch, key_first, p.rows, p.dim);
-    copies_commit();
+    cp_commit();
     const float scale = p.scale * OWN_LOG2E;
     float o[DP / 8][4], most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
     clear<DP / 8>(o);
     for (int key = key_first; key <= last; key += KEYS) {
         float s[KEYS / 8][4];
         clear<KEYS / 8>(s);
-        copies_wait();
+        cp_wait<0>();
         __syncthreads(); /* K is there; V of the tile before is done with */
         load_tile<DP, KEYS, THREADS>(v_tile, v, p.v.pitch, key, p.rows, p.dim);
-        copies_commit();
+        cp_commit();
         multiply_rows<DP, KEYS>(s, q_tile, warp * 16, k_tile, 0);
-        copies_wait();
+        cp_wait<0>();
         __syncthreads(); /* V is there; K is done with */
         if (key + KEYS <= last) load_tile<DP, KEYS, THREADS>(k_tile, k, p.k.pitch, key + KEYS, p.rows, p.dim);
-        copies_commit();
+        cp_commit();
         if (key < last_low || key + KEYS - 1 > block + warp * 16) mask(s, key, row, low);
         softmax<DP>(s, o, most, sum, scale);
         multiply_own<DP, KEYS>(o, s, v_tile);

@@ -253,8 +253,8 @@ static conv_launch launch_of(int64_t rows, int64_t cols, int V)
 template <int K> static void launch_fwd(plim_device *d, const conv_view &c, rows_of<bf16> y, bool wide)
 {
     const conv_launch l = launch_of(c.rows, c.cols, wide ? WIDE : 1);
-    if (wide) conv_fwd_kernel<K, WIDE><<<l.grid, l.block, 0, d->compute>>>(c, y);
-    else conv_fwd_kernel<K, 1><<<l.grid, l.block, 0, d->compute>>>(c, y);
+    if (wide) PLIM_LAUNCH((conv_fwd_kernel<K, WIDE>), l.grid, l.block, 0, d->compute)(c, y);
+    else PLIM_LAUNCH((conv_fwd_kernel<K, 1>), l.grid, l.block, 0, d->compute)(c, y);
 }
 
 template <int K>
@@ -263,9 +263,10 @@ static void launch_bwd(plim_device *d, const conv_view &c, rows_of<const bf16> d
 {
     const conv_launch l = launch_of(c.rows, c.cols, wide ? WIDE : 1);
     const rows_of<const float> old = {carry.data, carry.pitch};
-    if (wide) conv_bwd_kernel<K, WIDE><<<l.grid, l.block, 0, d->compute>>>(c, dy, old, dm);
-    else conv_bwd_kernel<K, 1><<<l.grid, l.block, 0, d->compute>>>(c, dy, old, dm);
-    if (K > 1) conv_carry_kernel<K><<<plim_cuda_blocks(c.cols, 128), 128, 0, d->compute>>>(c, dy, carry);
+    if (wide) PLIM_LAUNCH((conv_bwd_kernel<K, WIDE>), l.grid, l.block, 0, d->compute)(c, dy, old, dm);
+    else PLIM_LAUNCH((conv_bwd_kernel<K, 1>), l.grid, l.block, 0, d->compute)(c, dy, old, dm);
+    if (K > 1)
+        PLIM_LAUNCH(conv_carry_kernel<K>, plim_cuda_blocks(c.cols, 128), 128, 0, d->compute)(c, dy, carry);
 }
 
 #define BY_TAPS(taps, call, ...)                                                                             \

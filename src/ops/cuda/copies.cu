@@ -226,9 +226,9 @@ plim_status plim_cuda_fill(plim_device *d, const plim_fill_args *a)
     unsigned blocks = plim_cuda_blocks(count, 4 * 256);
     if (blocks > 65536) blocks = 65536;
     if (a->x.dtype == PLIM_BF16)
-        fill_kernel<<<blocks, 256, 0, d->compute>>>(rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
+        PLIM_LAUNCH(fill_kernel, blocks, 256, 0, d->compute)(rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
     else if (a->x.dtype == PLIM_F32)
-        fill_kernel<<<blocks, 256, 0, d->compute>>>(rows_view<float>(a->x), f, a->x.rows, a->x.cols);
+        PLIM_LAUNCH(fill_kernel, blocks, 256, 0, d->compute)(rows_view<float>(a->x), f, a->x.rows, a->x.cols);
     else if (a->x.dtype == PLIM_U8 && a->kind == PLIM_FILL_CONSTANT && a->a == 0)
         CUDA_TRY(d,
                  cudaMemset2DAsync(a->x.data, (size_t)a->x.pitch, 0, (size_t)a->x.cols, (size_t)a->x.rows,
@@ -262,8 +262,8 @@ plim_status plim_cuda_dropout(plim_device *d, const plim_dropout_args *a)
         return plim_fail(d->ctx, PLIM_E_RANGE, "dropout: p is %g; 0 to below 1 works", a->p);
     if (rows == 0 || cols == 0) return PLIM_OK;
     if (a->p == 0) return a->x.data == a->y.data ? PLIM_OK : plim_cuda_copy(d, a->x, a->y);
-    dropout_kernel<<<plim_cuda_blocks(rows * ((cols + 3) / 4), 256), 256, 0, d->compute>>>(
-        rows_view<const bf16>(a->x), rows_view<bf16>(a->y), plim_random{a->seed, a->stream}, a->first_row,
-        (float)a->p, 1.0 / (1.0 - a->p), rows, cols);
+    PLIM_LAUNCH(dropout_kernel, plim_cuda_blocks(rows * ((cols + 3) / 4), 256), 256, 0, d->compute)
+    (rows_view<const bf16>(a->x), rows_view<bf16>(a->y), plim_random{a->seed, a->stream}, a->first_row,
+     (float)a->p, 1.0 / (1.0 - a->p), rows, cols);
     return plim_cuda_launched(d, "dropout");
 }

@@ -80,6 +80,6 @@ plim_status plim_cuda_cross_entropy(plim_device *d, const plim_cross_entropy_arg
                          (long long)z.rows);
     entropy e = {(float *)z.data, z.pitch,          z.cols, a->labels,  a->weights,
                  (float)a->scale, a->want_gradient, half,   a->loss_sum};
-    entropy_kernel<<<(unsigned)z.rows, THREADS, 0, d->compute>>>(e);
+    PLIM_LAUNCH(entropy_kernel, (unsigned)z.rows, THREADS, 0, d->compute)(e);
     return plim_cuda_launched(d, "cross_entropy");
 }

@@ -11,7 +11,7 @@
 #define PLIM_OPS_CUDA_DELTA_H
 
 #include "ops/cuda/elements.h"
-#include "ops/cuda/tiles.h"
+#include "ops/cuda/instructions.h"
 
 enum { DELTA_ROWS = PLIM_CHUNK_TOKENS, DELTA_SOLVE_PITCH = DELTA_ROWS + 8 };
 

@@ -200,7 +200,7 @@ template <int D>
 static __global__ void __launch_bounds__(gradient_shape<D>::THREADS, 1)
     delta_gradients_kernel(delta_view a, bool overlap)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     constexpr int COLS = gradient_shape<D>::COLS, N = D / 8 / COLS,
                   P = 8 / COLS; /* accumulators across key columns, rows */
     gradient_tiles<D> *x = (gradient_tiles<D> *)shared;
@@ -412,8 +412,9 @@ template <int D> static plim_status launch(plim_device *d, const delta_view &a)
     const bool over_s = D == 128 && !overlap;
     const size_t bytes = over_s ? less : all;
     TRY(plim_cuda_delta_shared(d, (const void *)delta_gradients_kernel<D>, bytes, "delta rule, backward"));
-    delta_gradients_kernel<D><<<(unsigned)(a.chunk_count * (a.value_heads / a.group)),
-                                gradient_shape<D>::THREADS, bytes, d->compute>>>(a, !over_s);
+    PLIM_LAUNCH(delta_gradients_kernel<D>, (unsigned)(a.chunk_count * (a.value_heads / a.group)),
+                gradient_shape<D>::THREADS, bytes, d->compute)
+    (a, !over_s);
     return plim_cuda_launched(d, "delta rule: gradients");
 }
 

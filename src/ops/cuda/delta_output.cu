@@ -29,7 +29,7 @@ __device__ static inline void scores(float (&acc)[8][4], const bf16 *left, const
  * every run. */
 template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_kernel(delta_view a)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     bf16 *q = (bf16 *)shared, *k = q + DELTA_ROWS * (D + 8), *s = k + DELTA_ROWS * (D + 8), *d = k;
     delta_decays *decay = (delta_decays *)(s + D * D);
     const int chunk = blockIdx.x / a.value_heads, head = blockIdx.x % a.value_heads;
@@ -119,7 +119,7 @@ template <int D> static __global__ void __launch_bounds__(128, 3) delta_output_k
  * Numerics: as above; one rounding on store. */
 template <int D> static __global__ void __launch_bounds__(128, 3) delta_inner_kernel(delta_view a)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     bf16 *q = (bf16 *)shared, *k = q + DELTA_ROWS * (D + 8), *dout = k + DELTA_ROWS * (D + 8);
     delta_decays *decay = (delta_decays *)(dout + DELTA_ROWS * (D + 8));
     const int chunk = blockIdx.x / a.value_heads, head = blockIdx.x % a.value_heads;
@@ -181,7 +181,7 @@ template <int D> static plim_status launch_output(plim_device *d, const delta_vi
 {
     const size_t bytes = sizeof(bf16) * (2 * DELTA_ROWS * (D + 8) + D * D) + sizeof(delta_decays);
     TRY(plim_cuda_delta_shared(d, (const void *)delta_output_kernel<D>, bytes, "delta rule"));
-    delta_output_kernel<D><<<(unsigned)(a.chunk_count * a.value_heads), 128, bytes, d->compute>>>(a);
+    PLIM_LAUNCH(delta_output_kernel<D>, (unsigned)(a.chunk_count * a.value_heads), 128, bytes, d->compute)(a);
     return plim_cuda_launched(d, "delta rule: output");
 }
 
@@ -189,7 +189,7 @@ template <int D> static plim_status launch_inner(plim_device *d, const delta_vie
 {
     const size_t bytes = sizeof(bf16) * 3 * DELTA_ROWS * (D + 8) + sizeof(delta_decays);
     TRY(plim_cuda_delta_shared(d, (const void *)delta_inner_kernel<D>, bytes, "delta rule"));
-    delta_inner_kernel<D><<<(unsigned)(a.chunk_count * a.value_heads), 128, bytes, d->compute>>>(a);
+    PLIM_LAUNCH(delta_inner_kernel<D>, (unsigned)(a.chunk_count * a.value_heads), 128, bytes, d->compute)(a);
     return plim_cuda_launched(d, "delta rule: inner products");
 }
 

@@ -58,7 +58,7 @@ template <int D>
 static __global__ void __launch_bounds__(32 * scan_bwd_stage<D>::WARPS + LOADERS, 1)
     delta_scan_bwd_kernel(delta_view a, int stages)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     constexpr int WARPS = scan_bwd_stage<D>::WARPS, SLICE = scan_bwd_stage<D>::SLICE;
     scan_bwd_stage<D> *stage = (scan_bwd_stage<D> *)shared;
     const int head = blockIdx.x, slice = blockIdx.y * SLICE;
@@ -193,7 +193,8 @@ template <int D> static plim_status launch(plim_device *d, const delta_view &a)
     const dim3 grid((unsigned)a.value_heads, plim_cuda_blocks(a.value_dim, scan_bwd_stage<D>::SLICE),
                     plim_cuda_delta_owners(a.chunk_count));
     TRY(plim_cuda_delta_shared(d, (const void *)delta_scan_bwd_kernel<D>, bytes, "delta rule, backward"));
-    delta_scan_bwd_kernel<D><<<grid, 32 * scan_bwd_stage<D>::WARPS + LOADERS, bytes, d->compute>>>(a, stages);
+    PLIM_LAUNCH(delta_scan_bwd_kernel<D>, grid, 32 * scan_bwd_stage<D>::WARPS + LOADERS, bytes, d->compute)
+    (a, stages);
     return plim_cuda_launched(d, "delta rule: gradients of states");
 }
 

@@ -52,7 +52,7 @@ template <int D>
 static __global__ void __launch_bounds__(32 * scan_fwd_stage<D>::WARPS + LOADERS, 1)
     delta_scan_fwd_kernel(delta_view a, bool write_state)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     constexpr int WARPS = scan_fwd_stage<D>::WARPS, SLICE = scan_fwd_stage<D>::SLICE;
     scan_fwd_stage<D> *stage = (scan_fwd_stage<D> *)shared;
     const int head = blockIdx.x, slice = blockIdx.y * SLICE;
@@ -164,8 +164,8 @@ template <int D> static plim_status launch(plim_device *d, const delta_view &a, 
     const dim3 grid((unsigned)a.value_heads, plim_cuda_blocks(a.value_dim, scan_fwd_stage<D>::SLICE),
                     plim_cuda_delta_owners(a.chunk_count));
     TRY(plim_cuda_delta_shared(d, (const void *)delta_scan_fwd_kernel<D>, bytes, "delta rule"));
-    delta_scan_fwd_kernel<D>
-        <<<grid, 32 * scan_fwd_stage<D>::WARPS + LOADERS, bytes, d->compute>>>(a, write_state);
+    PLIM_LAUNCH(delta_scan_fwd_kernel<D>, grid, 32 * scan_fwd_stage<D>::WARPS + LOADERS, bytes, d->compute)
+    (a, write_state);
     return plim_cuda_launched(d, "delta rule: states");
 }
 

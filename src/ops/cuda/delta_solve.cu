@@ -40,7 +40,7 @@ template <int FROM> __device__ static inline void solve_column(const float *syst
  * sums); blocks of T above the diagonal are not written.  Fixed order of sums. */
 template <int D> static __global__ void __launch_bounds__(64) delta_solve_kernel(delta_view a)
 {
-    extern __shared__ __align__(16) unsigned char shared[];
+    unsigned char *shared = dynamic_shared();
     bf16 *k = (bf16 *)shared;
     float *system = (float *)shared; /* over K, once K K^T is there */
     delta_decays *decay = (delta_decays *)(shared + tile_bytes(D));
@@ -98,7 +98,7 @@ template <int D> static plim_status launch(plim_device *d, const delta_view &a)
 {
     const size_t bytes = tile_bytes(D) + sizeof(delta_decays);
     TRY(plim_cuda_delta_shared(d, (const void *)delta_solve_kernel<D>, bytes, "delta rule"));
-    delta_solve_kernel<D><<<(unsigned)(a.chunk_count * a.value_heads), 64, bytes, d->compute>>>(a);
+    PLIM_LAUNCH(delta_solve_kernel<D>, (unsigned)(a.chunk_count * a.value_heads), 64, bytes, d->compute)(a);
     return plim_cuda_launched(d, "delta rule: solve");
 }
 

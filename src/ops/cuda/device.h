@@ -21,6 +21,12 @@ struct plim_gemm_cache;
 /* Built attention plans (attention_cudnn.cu). */
 struct plim_cudnn_plans;
 
+/* PLIM_LAUNCH(kernel, grid, block, bytes of dynamic shared memory, stream)(arguments); a kernel with commas
+ * in parentheses. */
+#ifndef PLIM_LAUNCH
+#define PLIM_LAUNCH(kernel, grid, block, bytes, stream) kernel<<<grid, block, bytes, stream>>>
+#endif
+
 #define PLIM_CUDA_PARTS 1024 /* of a sum over everything, added up in order */
 
 struct plim_device {
@@ -89,6 +95,18 @@ template <> __device__ inline float from_float<float>(float x)
 template <> __device__ inline bf16 from_float<bf16>(float x)
 {
     return __float2bfloat16_rn(x);
+}
+
+/* Two floats as neighbouring bf16 of one word, and back. */
+__device__ static inline uint32_t pack(float low, float high)
+{
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t &>(pair);
+}
+
+__device__ static inline float2 unpack(uint32_t word)
+{
+    return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
 }
 
 /* Sum over a warp, every lane gets it. */

@@ -137,10 +137,12 @@ static inline plim_status plim_cuda_act(plim_device *d, const char *op, plim_dty
     do {                                                                                                     \
         if (wide) {                                                                                          \
             plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols) / 8);                            \
-            kernel<8><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));        \
+            PLIM_LAUNCH(kernel<8>, launch_.grid, launch_.block, 0, (d)->compute)                             \
+            (__VA_ARGS__, (rows), (cols));                                                                   \
         } else {                                                                                             \
             plim_rows_launch launch_ = plim_cuda_rows_launch((rows), (cols));                                \
-            kernel<1><<<launch_.grid, launch_.block, 0, (d)->compute>>>(__VA_ARGS__, (rows), (cols));        \
+            PLIM_LAUNCH(kernel<1>, launch_.grid, launch_.block, 0, (d)->compute)                             \
+            (__VA_ARGS__, (rows), (cols));                                                                   \
         }                                                                                                    \
     } while (0)
 

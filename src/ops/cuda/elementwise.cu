@@ -167,9 +167,9 @@ plim_status plim_cuda_attention_gate_bwd(plim_device *d, const plim_attention_ga
         TRY(check_gate(d, op, a, a->dgate));
     }
     if (rows == 0 || cols == 0) return PLIM_OK;
-    gate_bwd_kernel<<<plim_cuda_blocks(rows * a->heads, 8), 256, 0, d->compute>>>(
-        rows_view<const bf16>(a->du), rows_view<const bf16>(a->u), rows_view<const bf16>(a->gate),
-        rows_view<bf16>(a->dout), rows_view<bf16>(a->dgate), rows_view<float>(a->delta), (int)a->heads,
-        (int)a->head_dim, a->gate_stride, rows);
+    PLIM_LAUNCH(gate_bwd_kernel, plim_cuda_blocks(rows * a->heads, 8), 256, 0, d->compute)
+    (rows_view<const bf16>(a->du), rows_view<const bf16>(a->u), rows_view<const bf16>(a->gate),
+     rows_view<bf16>(a->dout), rows_view<bf16>(a->dgate), rows_view<float>(a->delta), (int)a->heads,
+     (int)a->head_dim, a->gate_stride, rows);
     return plim_cuda_launched(d, op);
 }

@@ -91,11 +91,11 @@ plim_status plim_cuda_rmsnorm_fwd(plim_device *d, const plim_rmsnorm_args *a)
     unsigned blocks = (unsigned)(rows * groups);
     rows_of<const bf16> x = rows_view<const bf16>(a->x);
     if (wide)
-        rmsnorm_fwd_kernel<8><<<blocks, row_threads(n, 8), 0, d->compute>>>(
-            x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
+        PLIM_LAUNCH(rmsnorm_fwd_kernel<8>, blocks, row_threads(n, 8), 0, d->compute)
+        (x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
     else
-        rmsnorm_fwd_kernel<1><<<blocks, row_threads(n, 1), 0, d->compute>>>(
-            x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
+        PLIM_LAUNCH(rmsnorm_fwd_kernel<1>, blocks, row_threads(n, 1), 0, d->compute)
+        (x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
     return plim_cuda_launched(d, "rmsnorm_fwd");
 }
 
@@ -113,11 +113,11 @@ plim_status plim_cuda_rmsnorm_bwd(plim_device *d, const plim_rmsnorm_args *a)
     rows_of<const bf16> x = rows_view<const bf16>(a->x), dy = rows_view<const bf16>(a->dy);
     rows_of<bf16> dx = rows_view<bf16>(a->dx);
     if (wide)
-        rmsnorm_bwd_kernel<8><<<blocks, row_threads(n, 8), 0, d->compute>>>(
-            x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
+        PLIM_LAUNCH(rmsnorm_bwd_kernel<8>, blocks, row_threads(n, 8), 0, d->compute)
+        (x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
     else
-        rmsnorm_bwd_kernel<1><<<blocks, row_threads(n, 1), 0, d->compute>>>(
-            x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
+        PLIM_LAUNCH(rmsnorm_bwd_kernel<1>, blocks, row_threads(n, 1), 0, d->compute)
+        (x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
     return plim_cuda_launched(d, "rmsnorm_bwd");
 }
 
@@ -259,7 +259,7 @@ plim_status plim_cuda_head_rope_fwd(plim_device *d, const plim_head_rope_args *a
     head_rope h;
     TRY(head_args(d, "head_rope_fwd", a, false, &h));
     if (h.rows == 0) return PLIM_OK;
-    head_rope_fwd_kernel<<<plim_cuda_blocks(h.rows * h.heads, 8), 256, 0, d->compute>>>(h);
+    PLIM_LAUNCH(head_rope_fwd_kernel, plim_cuda_blocks(h.rows * h.heads, 8), 256, 0, d->compute)(h);
     return plim_cuda_launched(d, "head_rope_fwd");
 }
 
@@ -268,6 +268,6 @@ plim_status plim_cuda_head_rope_bwd(plim_device *d, const plim_head_rope_args *a
     head_rope h;
     TRY(head_args(d, "head_rope_bwd", a, true, &h));
     if (h.rows == 0) return PLIM_OK;
-    head_rope_bwd_kernel<<<plim_cuda_blocks(h.rows * h.heads, 8), 256, 0, d->compute>>>(h);
+    PLIM_LAUNCH(head_rope_bwd_kernel, plim_cuda_blocks(h.rows * h.heads, 8), 256, 0, d->compute)(h);
     return plim_cuda_launched(d, "head_rope_bwd");
 }

@@ -105,9 +105,9 @@ plim_status plim_cuda_adamw(plim_device *d, const plim_adamw_args *a)
               (float)(1 - pow(a->beta1, (double)a->step)),
               (float)sqrt(1 - pow(a->beta2, (double)a->step))};
     if (eight)
-        adam8_kernel<<<plim_cuda_blocks(n, PLIM_ADAM_BLOCK), PLIM_ADAM_BLOCK, 0, d->compute>>>(
-            k, (const plim_adam_book *)d->adam_books);
-    else adam32_kernel<<<plim_cuda_blocks(n, 256), 256, 0, d->compute>>>(k);
+        PLIM_LAUNCH(adam8_kernel, plim_cuda_blocks(n, PLIM_ADAM_BLOCK), PLIM_ADAM_BLOCK, 0, d->compute)
+        (k, (const plim_adam_book *)d->adam_books);
+    else PLIM_LAUNCH(adam32_kernel, plim_cuda_blocks(n, 256), 256, 0, d->compute)(k);
     return plim_cuda_launched(d, op);
 }
 
@@ -172,9 +172,9 @@ plim_status plim_cuda_square_sum(plim_device *d, const plim_square_sum_args *a)
 {
     TRY(plim_cuda_view(d, "square_sum", "x", a->x, PLIM_F32, a->x.rows, a->x.cols));
     if (a->x.rows == 0 || a->x.cols == 0) return PLIM_OK;
-    squares_kernel<<<PLIM_CUDA_PARTS, 256, 0, d->compute>>>(rows_view<const float>(a->x), a->x.rows,
-                                                            a->x.cols, d->partial_sums);
+    PLIM_LAUNCH(squares_kernel, PLIM_CUDA_PARTS, 256, 0, d->compute)
+    (rows_view<const float>(a->x), a->x.rows, a->x.cols, d->partial_sums);
     TRY(plim_cuda_launched(d, "square_sum"));
-    add_parts_kernel<<<1, 1, 0, d->compute>>>(d->partial_sums, a->sum);
+    PLIM_LAUNCH(add_parts_kernel, 1, 1, 0, d->compute)(d->partial_sums, a->sum);
     return plim_cuda_launched(d, "square_sum");
 }
