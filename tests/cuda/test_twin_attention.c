@@ -125,6 +125,10 @@ static void one_with(twin *t, const shape *s, int64_t dq_slack)
     tensors x;
     char what[160];
     open_tensors(t, s, dq_slack, &x);
+    if (x.rows > twin_most_tokens()) {
+        close_tensors(t, &x);
+        return;
+    }
     snprintf(what, sizeof what, "%d documents, %d rows, head size %d, group %d, sigma %g", (int)x.documents,
              (int)x.rows, (int)s->dim, (int)s->group, s->sigma);
     plim_attention_args a = arguments(s, &x, false);
@@ -287,6 +291,7 @@ TEST(own_kernels_repeat_every_bit)
     shape s = {256, 1, 6, 1, 8, {1500, 700, -1}};
     tensors x;
     size_t bytes, again_bytes;
+    if (twin_most_tokens() < 2200) s.length[0] = 150, s.length[1] = 70;
     open_tensors(t, &s, 0, &x);
     x.delta = twin_random(t, PLIM_F32, 6, x.rows, 0, 1);
     unsigned char *first = run_once(t, &s, &x, &bytes);

@@ -47,6 +47,12 @@ int twin_close(void **state)
     return 0;
 }
 
+int64_t twin_most_tokens(void)
+{
+    const char *text = getenv("PLIM_TWIN_MOST_TOKENS");
+    return text && *text ? strtoll(text, NULL, 10) : INT64_MAX;
+}
+
 static twin_tensor make(twin *t, plim_dtype d, int64_t rows, int64_t cols, int64_t slack)
 {
     size_t width = plim_dtype_bytes(d);

@@ -21,6 +21,11 @@ typedef struct twin {
 int twin_open(void **state);
 int twin_open_own(void **state);
 int twin_close(void **state);
+
+/* What slow machines (an emulated card, a sanitizer) leave out: PLIM_TWIN_MOST_TOKENS in the environment;
+ * INT64_MAX without it. */
+int64_t twin_most_tokens(void);
+
 #define TWIN(t)                                                                                              \
     twin *t = *state;                                                                                        \
     if (!t->have_gpu) {                                                                                      \

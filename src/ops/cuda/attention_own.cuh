@@ -6,6 +6,8 @@
 #ifndef PLIM_OPS_CUDA_ATTENTION_OWN_CUH
 #define PLIM_OPS_CUDA_ATTENTION_OWN_CUH
 
+#include <limits.h>
+
 #include "ops/cuda/device.h"
 #include "ops/cuda/instructions.h"
 

@@ -226,9 +226,9 @@ plim_status plim_cuda_fill(plim_device *d, const plim_fill_args *a)
     unsigned blocks = plim_cuda_blocks(count, 4 * 256);
     if (blocks > 65536) blocks = 65536;
     if (a->x.dtype == PLIM_BF16)
-        PLIM_LAUNCH(fill_kernel, blocks, 256, 0, d->compute)(rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
+        PLIM_LAUNCH(fill_kernel<bf16>, blocks, 256, 0, d->compute)(rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
     else if (a->x.dtype == PLIM_F32)
-        PLIM_LAUNCH(fill_kernel, blocks, 256, 0, d->compute)(rows_view<float>(a->x), f, a->x.rows, a->x.cols);
+        PLIM_LAUNCH(fill_kernel<float>, blocks, 256, 0, d->compute)(rows_view<float>(a->x), f, a->x.rows, a->x.cols);
     else if (a->x.dtype == PLIM_U8 && a->kind == PLIM_FILL_CONSTANT && a->a == 0)
         CUDA_TRY(d,
                  cudaMemset2DAsync(a->x.data, (size_t)a->x.pitch, 0, (size_t)a->x.cols, (size_t)a->x.rows,
