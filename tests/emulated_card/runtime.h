@@ -6,7 +6,8 @@
  *   EMULATED_CARD_HELD_BYTES=N    of it, what another process holds
  *   EMULATED_CARD_PIN_BYTES=N     host memory that can be pinned at most
  *   EMULATED_CARD_WALL=1          device memory is out of the host's reach: a touch is a fault (slow)
- *   EMULATED_CARD_STREAMS=eager   each stream works at once, instead of when it must (the default)
+ *   EMULATED_CARD_STREAMS=late    a stream works when somebody waits for it (the default); eager: at once;
+ *                                 first-late: the first one late, the others at once
  *   EMULATED_CARD_ORDER, EMULATED_CARD_COPIES   see fibers.h */
 #ifndef EMULATED_RUNTIME_H
 #define EMULATED_RUNTIME_H

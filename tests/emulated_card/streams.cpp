@@ -31,10 +31,15 @@ namespace {
 std::vector<cudaStream_t> streams;
 std::map<const void *, int> dynamic_shared_allowed;
 
-bool eager()
+/* Whether a stream works at once. */
+bool eager(cudaStream_t s)
 {
     static const char *text = getenv("EMULATED_CARD_STREAMS");
-    return text && !strcmp(text, "eager");
+    if (!text || !*text || !strcmp(text, "late")) return false;
+    if (!strcmp(text, "eager")) return true;
+    if (!strcmp(text, "first-late")) return s != streams.front();
+    fprintf(stderr, "emulated card: EMULATED_CARD_STREAMS=%s; late, eager and first-late work\n", text);
+    exit(2);
 }
 
 void step(cudaStream_t s)
@@ -70,7 +75,7 @@ void enqueue(cudaStream_t s, std::function<void()> work)
         return;
     }
     s->work.push_back(std::move(work));
-    if (eager()) drain(s);
+    if (eager(s)) drain(s);
 }
 
 void drain_all()
