@@ -35,6 +35,22 @@ plim_status golden_values(golden *g, const char *name, int64_t elements, const f
     return PLIM_OK;
 }
 
+static plim_status read_starts(golden *g)
+{
+    const plim_safetensors_tensor *t = plim_safetensors_find(g->values, "document_starts");
+    const void *p;
+    g->documents = 1;
+    g->start[1] = g->T;
+    if (!t) return PLIM_OK;
+    if (t->elements < 2 || t->elements > GOLDEN_DOCUMENTS + 1)
+        return plim_fail(g->ctx, PLIM_E_FORMAT, "%s: document_starts has %lld elements; 2 to %d work",
+                         g->folder, (long long)t->elements, GOLDEN_DOCUMENTS + 1);
+    TRY(find(g, g->values, "document_starts", PLIM_I32, t->elements, &p));
+    g->documents = t->elements - 1;
+    for (int64_t i = 0; i <= g->documents; i++) g->start[i] = ((const int32_t *)p)[i];
+    return PLIM_OK;
+}
+
 static plim_status open_all(golden *g)
 {
     char path[PLIM_PATH_BYTES];
@@ -48,7 +64,7 @@ static plim_status open_all(golden *g)
     if (!ids) return plim_fail(g->ctx, PLIM_E_FORMAT, "%s: golden.safetensors has no input_ids", g->folder);
     const void *p, *labels;
     g->T = ids->elements;
-    g->start[1] = g->T;
+    TRY(read_starts(g));
     TRY(find(g, g->values, "input_ids", PLIM_I32, g->T, &p));
     TRY(find(g, g->values, "labels", PLIM_I32, g->T, &labels));
     g->ids = p;
@@ -83,7 +99,7 @@ void golden_close(golden *g)
 
 plim_sample golden_sample(const golden *g)
 {
-    return (plim_sample){{g->ids, g->weights, g->start, 1}, 0};
+    return (plim_sample){{g->ids, g->weights, g->start, g->documents}, 0};
 }
 
 void golden_name(const plim_adapter_tensor *t, char *out, size_t bytes)
@@ -129,6 +145,7 @@ plim_status golden_engine(golden *g, const plim_machine *m, plim_options o, plim
 {
     plim_training t = {.hyper = plim_hyper_defaults()};
     o.seq_tokens = g->T;
+    o.documents = g->documents;
     o.lora_rank = g->config.rank;
     o.lora_targets = g->config.targets;
     TRY(plim_engine_open(g->ctx, m, &g->spec, &o, &t.engine));

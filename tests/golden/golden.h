@@ -6,6 +6,8 @@
 #include "formats/model_files.h"
 #include "train/training.h"
 
+#define GOLDEN_DOCUMENTS 64
+
 typedef struct golden {
     plim_ctx *ctx;
     char folder[2048];
@@ -16,7 +18,7 @@ typedef struct golden {
     int64_t T;
     const int32_t *ids;
     float *weights; /* [T] */
-    int64_t start[2];
+    int64_t documents, start[GOLDEN_DOCUMENTS + 1];
     double step_floor; /* what the loss of a step may be off by in any case */
 } golden;
 
@@ -30,7 +32,7 @@ plim_status golden_values(golden *g, const char *name, int64_t elements, const f
 plim_status golden_engine(golden *g, const plim_machine *m, plim_options o, plim_training *out);
 void golden_engine_close(plim_training *t);
 
-/* The sequence as one sample. */
+/* The sequence as one sample, of one document unless document_starts says more. */
 plim_sample golden_sample(const golden *g);
 
 /* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" */
