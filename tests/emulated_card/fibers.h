@@ -14,7 +14,8 @@
 
 #include "cuda_runtime.h"
 
-namespace emulated {
+namespace emulated
+{
 
 enum { LANES = 32, NAMED_BARRIERS = 16 };
 

@@ -16,7 +16,8 @@
 
 #include "cuda_runtime.h"
 
-namespace emulated {
+namespace emulated
+{
 
 struct card {
     char name[64];

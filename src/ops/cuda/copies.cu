@@ -225,16 +225,21 @@ plim_status plim_cuda_fill(plim_device *d, const plim_fill_args *a)
     if (count == 0) return PLIM_OK;
     unsigned blocks = plim_cuda_blocks(count, 4 * 256);
     if (blocks > 65536) blocks = 65536;
-    if (a->x.dtype == PLIM_BF16)
-        PLIM_LAUNCH(fill_kernel<bf16>, blocks, 256, 0, d->compute)(rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
-    else if (a->x.dtype == PLIM_F32)
-        PLIM_LAUNCH(fill_kernel<float>, blocks, 256, 0, d->compute)(rows_view<float>(a->x), f, a->x.rows, a->x.cols);
-    else if (a->x.dtype == PLIM_U8 && a->kind == PLIM_FILL_CONSTANT && a->a == 0)
+    const bool zeros = a->kind == PLIM_FILL_CONSTANT && a->a == 0;
+    if (a->x.dtype == PLIM_BF16) {
+        PLIM_LAUNCH(fill_kernel<bf16>, blocks, 256, 0, d->compute)
+        (rows_view<bf16>(a->x), f, a->x.rows, a->x.cols);
+    } else if (a->x.dtype == PLIM_F32) {
+        PLIM_LAUNCH(fill_kernel<float>, blocks, 256, 0, d->compute)
+        (rows_view<float>(a->x), f, a->x.rows, a->x.cols);
+    } else if (a->x.dtype == PLIM_U8 && zeros) {
         CUDA_TRY(d,
                  cudaMemset2DAsync(a->x.data, (size_t)a->x.pitch, 0, (size_t)a->x.cols, (size_t)a->x.rows,
                                    d->compute),
                  "fill");
-    else return plim_fail(d->ctx, PLIM_E_SHAPE, "fill: x is %s", plim_dtype_name(a->x.dtype));
+    } else {
+        return plim_fail(d->ctx, PLIM_E_SHAPE, "fill: x is %s", plim_dtype_name(a->x.dtype));
+    }
     return plim_cuda_launched(d, "fill");
 }
 

@@ -53,12 +53,13 @@ __device__ static inline float group_sum(float x, int lanes)
     do {                                                                                                     \
         int lanes_ = plim_cuda_group_lanes((dim), (wide) ? 8 : 1);                                           \
         unsigned blocks_ = plim_cuda_blocks((rows) * ((cols) / (dim)) * lanes_, PLIM_CUDA_THREADS);          \
-        if (wide)                                                                                            \
+        if (wide) {                                                                                          \
             PLIM_LAUNCH(kernel<8>, blocks_, PLIM_CUDA_THREADS, 0, (d)->compute)                              \
             (__VA_ARGS__, (rows), (cols), (dim), lanes_);                                                    \
-        else                                                                                                 \
+        } else {                                                                                             \
             PLIM_LAUNCH(kernel<1>, blocks_, PLIM_CUDA_THREADS, 0, (d)->compute)                              \
             (__VA_ARGS__, (rows), (cols), (dim), lanes_);                                                    \
+        }                                                                                                    \
     } while (0)
 
 #endif

@@ -90,12 +90,13 @@ plim_status plim_cuda_rmsnorm_fwd(plim_device *d, const plim_rmsnorm_args *a)
     float offset = a->unit_offset ? 1.0f : 0.0f;
     unsigned blocks = (unsigned)(rows * groups);
     rows_of<const bf16> x = rows_view<const bf16>(a->x);
-    if (wide)
+    if (wide) {
         PLIM_LAUNCH(rmsnorm_fwd_kernel<8>, blocks, row_threads(n, 8), 0, d->compute)
         (x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
-    else
+    } else {
         PLIM_LAUNCH(rmsnorm_fwd_kernel<1>, blocks, row_threads(n, 1), 0, d->compute)
         (x, (const float *)a->w.data, rows_view<bf16>(a->y), n, (int)groups, (float)a->eps, offset);
+    }
     return plim_cuda_launched(d, "rmsnorm_fwd");
 }
 
@@ -112,12 +113,13 @@ plim_status plim_cuda_rmsnorm_bwd(plim_device *d, const plim_rmsnorm_args *a)
     unsigned blocks = (unsigned)(rows * groups);
     rows_of<const bf16> x = rows_view<const bf16>(a->x), dy = rows_view<const bf16>(a->dy);
     rows_of<bf16> dx = rows_view<bf16>(a->dx);
-    if (wide)
+    if (wide) {
         PLIM_LAUNCH(rmsnorm_bwd_kernel<8>, blocks, row_threads(n, 8), 0, d->compute)
         (x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
-    else
+    } else {
         PLIM_LAUNCH(rmsnorm_bwd_kernel<1>, blocks, row_threads(n, 1), 0, d->compute)
         (x, (const float *)a->w.data, dy, dx, n, (int)groups, (float)a->eps, offset, a->accumulate);
+    }
     return plim_cuda_launched(d, "rmsnorm_bwd");
 }
 

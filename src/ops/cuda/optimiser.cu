@@ -104,10 +104,12 @@ plim_status plim_cuda_adamw(plim_device *d, const plim_adamw_args *a)
               (float)a->grad_scale,
               (float)(1 - pow(a->beta1, (double)a->step)),
               (float)sqrt(1 - pow(a->beta2, (double)a->step))};
-    if (eight)
+    if (eight) {
         PLIM_LAUNCH(adam8_kernel, plim_cuda_blocks(n, PLIM_ADAM_BLOCK), PLIM_ADAM_BLOCK, 0, d->compute)
         (k, (const plim_adam_book *)d->adam_books);
-    else PLIM_LAUNCH(adam32_kernel, plim_cuda_blocks(n, 256), 256, 0, d->compute)(k);
+    } else {
+        PLIM_LAUNCH(adam32_kernel, plim_cuda_blocks(n, 256), 256, 0, d->compute)(k);
+    }
     return plim_cuda_launched(d, op);
 }
 

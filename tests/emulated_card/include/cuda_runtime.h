@@ -16,7 +16,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static /* blocks run one after the other, in one thread */
+#define __shared__       static /* blocks run one after the other, in one thread */
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
