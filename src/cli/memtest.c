@@ -231,6 +231,7 @@ static plim_status test_it(test *t)
 {
     plim_ctx *c = t->cli->ctx;
     TRY(plim_spec_load(c, t->ask.model, &t->spec));
+    TRY(plim_step_check(c, &t->ask.step.options, t->ask.step.pinned, &t->spec));
     t->config.libraries = "";
     t->config.available_bytes = PLIM_MEMTEST_UNKNOWN;
     TRY(settle_device(t));

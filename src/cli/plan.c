@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/step_options.h"
 #include "formats/model_files.h"
 
 #define SHOWN_PROBLEMS 50
@@ -102,6 +103,7 @@ static plim_status plan(plim_cli *cli, int argc, char **argv, plim_plan_ask *ask
     TRY(plim_plan_arguments(cli, argc, argv, ask, code));
     if (*code >= 0) return PLIM_OK;
     TRY(plim_spec_load(cli->ctx, ask->model, &ask->spec));
+    TRY(plim_step_check(cli->ctx, &ask->base, ask->limits.pinned, &ask->spec));
     TRY(check_files(cli, ask));
     if (ask->layout) {
         *code = PLIM_EXIT_DONE;

@@ -121,6 +121,7 @@ plim_status plim_setup_prepare(plim_cli *cli, const plim_run_ask *a, plim_setup 
     plim_ctx *c = cli->ctx;
     r->options = a->step.options;
     TRY(plim_spec_load(c, a->model, &r->spec));
+    TRY(plim_step_check(c, &a->step.options, a->step.pinned, &r->spec));
     if (a->adapter) {
         plim_adapter_config adapter;
         TRY(plim_adapter_survey(c, a->adapter, &r->spec, &adapter));

@@ -178,6 +178,20 @@ plim_status plim_step_ask_settle(plim_ctx *c, plim_step_ask *a)
     return PLIM_OK;
 }
 
+static plim_status check_layers(plim_ctx *c, const char *option, int64_t given, const plim_spec *spec)
+{
+    if (given == PLIM_ALL_LAYERS || given <= spec->layers) return PLIM_OK;
+    return plim_fail(c, PLIM_E_USAGE, "%s %lld: the model has %lld layers; 0 to %lld would work", option,
+                     (long long)given, (long long)spec->layers, (long long)spec->layers);
+}
+
+plim_status plim_step_check(plim_ctx *c, const plim_options *o, uint32_t pinned, const plim_spec *spec)
+{
+    if (pinned & PLIM_PIN_CHECKPOINTS) TRY(check_layers(c, "--checkpoints", o->host_checkpoints, spec));
+    if (pinned & PLIM_PIN_KEPT_LAYERS) TRY(check_layers(c, "--keep-layers", o->kept_layers, spec));
+    return PLIM_OK;
+}
+
 void plim_step_on_cpu(plim_step_ask *a, plim_dtype act)
 {
     plim_options *o = &a->options;

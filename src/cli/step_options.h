@@ -45,6 +45,9 @@ plim_status plim_step_option_read(plim_ctx *c, const char *name, const char *val
 /* When all options are read: refuses those that contradict each other, settles the loss. */
 plim_status plim_step_ask_settle(plim_ctx *c, plim_step_ask *a);
 
+/* When the model is read: PLIM_E_USAGE for more layers on the host, or kept, than it has, when they were named. */
+plim_status plim_step_check(plim_ctx *c, const plim_options *o, uint32_t pinned, const plim_spec *spec);
+
 /* What running on the CPU settles: no link to copy over, no libraries' workspaces; layer inputs stay where
  * they are unless --checkpoints says otherwise. */
 void plim_step_on_cpu(plim_step_ask *a, plim_dtype act);

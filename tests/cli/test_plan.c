@@ -58,6 +58,8 @@ TEST(mistakes_of_the_command_line)
         {"plan " MODEL_27B " --trainer axolotl", {"--trainer axolotl", "plimsoll, note or hf"}},
         {"plan " MODEL_27B " --checkpoints disk", {"--checkpoints disk", "host, device"}},
         {"plan " MODEL_27B " --checkpoints 2000", {"--checkpoints", "0 to 1024"}},
+        {"plan " MODEL_27B " --checkpoints 65", {"--checkpoints 65", "has 64 layers", "0 to 64"}},
+        {"plan " MODEL_27B " --keep-layers 65", {"--keep-layers 65", "has 64 layers", "0 to 64"}},
         {"plan " MODEL_27B " --keep-layers all", {"--keep-layers", "all"}},
         {"plan " MODEL_27B " --keep-attention maybe", {"--keep-attention maybe", "yes or no"}},
         {"plan " MODEL_27B " --tile 0", {"--tile 0", "1 to"}},

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-namespace emulated {
+namespace emulated
+{
 
-namespace {
+namespace
+{
 
 const struct model {
     const char *name;
@@ -14,7 +16,7 @@ const struct model {
     size_t shared_kib, memory_gib;
 } models[] = {
     /* CUDA C programming guide, technical specifications: shared memory of a block */
-    {"sm_80", 8, 0, 108, 163, 80}, {"sm_86", 8, 6, 84, 99, 48},     {"sm_89", 8, 9, 142, 99, 48},
+    {"sm_80", 8, 0, 108, 163, 80},  {"sm_86", 8, 6, 84, 99, 48},      {"sm_89", 8, 9, 142, 99, 48},
     {"sm_90", 9, 0, 132, 227, 141}, {"sm_100", 10, 0, 148, 227, 192}, {"sm_120", 12, 0, 188, 99, 96},
 };
 
@@ -80,7 +82,9 @@ const char *cudaGetErrorName(cudaError_t e)
     case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
     case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorNoKernelImageForDevice: return "cudaErrorNoKernelImageForDevice";
     }
     return "unknown";
 }
@@ -92,9 +96,18 @@ const char *cudaGetErrorString(cudaError_t e)
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidDeviceFunction: return "invalid device function";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
     }
     return "unknown error";
+}
+
+cudaError_t emulated_func_attributes(cudaFuncAttributes *out)
+{
+    static const bool none = getenv("EMULATED_CARD_NO_KERNELS") != NULL;
+    out->maxThreadsPerBlock = 1024;
+    return fail(none ? cudaErrorNoKernelImageForDevice : cudaSuccess);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)

@@ -5,6 +5,7 @@
  *   EMULATED_CARD_BYTES=N         memory of the card
  *   EMULATED_CARD_HELD_BYTES=N    of it, what another process holds
  *   EMULATED_CARD_PIN_BYTES=N     host memory that can be pinned at most
+ *   EMULATED_CARD_NO_KERNELS=1    the plug-in was built for other cards
  *   EMULATED_CARD_WALL=1          device memory is out of the host's reach: a touch is a fault (slow)
  *   EMULATED_CARD_STREAMS=late    a stream works when somebody waits for it (the default); eager: at once;
  *                                 first-late: the first one late, the others at once

@@ -102,6 +102,25 @@ static void close_device(plim_device *d)
     plim_release(c, d);
 }
 
+static __global__ void any_kernel()
+{
+}
+
+/* Real machine code alone is built in, no PTX to translate: a card of a kind that was left out has none. */
+static plim_status check_machine_code(plim_device *d)
+{
+    cudaFuncAttributes kernel;
+    const cudaError_t e = cudaFuncGetAttributes(&kernel, any_kernel);
+    if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorInvalidDeviceFunction)
+        return e ? plim_cuda_fail(d, e, "loading a kernel") : PLIM_OK;
+    cudaGetLastError();
+    return plim_fail(d->ctx, PLIM_E_UNSUPPORTED,
+                     "the CUDA plug-in holds no machine code for %s (capability %d.%d): it was built for %s; "
+                     "one built with PLIM_CUDA_ARCHITECTURES=%d%d-real would work",
+                     d->prop.name, d->prop.major, d->prop.minor, PLIM_BUILT_FOR, d->prop.major,
+                     d->prop.minor);
+}
+
 static plim_status open_device(plim_device *d, const plim_cuda_options *o)
 {
     char why[512];
@@ -111,6 +130,7 @@ static plim_status open_device(plim_device *d, const plim_cuda_options *o)
         return plim_fail(d->ctx, PLIM_E_UNSUPPORTED,
                          "%s has compute capability %d.%d; 8.0 or newer would work", d->prop.name,
                          d->prop.major, d->prop.minor);
+    TRY(check_machine_code(d));
     TRY(plim_cuda_libraries_open(d->ctx, &d->lib, why));
     cudaStream_t *const streams[] = {&d->compute, &d->out, &d->in};
     for (cudaStream_t *s : streams)

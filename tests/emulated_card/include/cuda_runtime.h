@@ -132,7 +132,9 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInsufficientDriver = 35,
+    cudaErrorInvalidDeviceFunction = 98,
     cudaErrorInvalidDevice = 101,
+    cudaErrorNoKernelImageForDevice = 209,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
@@ -192,10 +194,10 @@ template <typename F> static inline cudaError_t cudaFuncSetAttribute(F *kernel, 
 {
     return emulated_set_dynamic_shared((const void *)kernel, bytes);
 }
+cudaError_t emulated_func_attributes(cudaFuncAttributes *out);
 template <typename F> static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, F *)
 {
-    out->maxThreadsPerBlock = 1024;
-    return cudaSuccess;
+    return emulated_func_attributes(out);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------- */
