@@ -23,14 +23,17 @@ if(PLIM_CUDA AND CMAKE_CUDA_COMPILER)
   else()
     message(STATUS "CUDA plug-in: without cuDNN's headers; attention is plimsoll's own")
   endif()
-  target_compile_options(plimsoll_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+  # No C++ runtime in the plug-in: nvcc's launch stubs hold statics that any thread may fill with the same value, and nothing
+  # throws.  A package of it starts wherever the C library is new enough.
+  target_compile_options(plimsoll_cuda PRIVATE
+                         $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-fno-threadsafe-statics,-fno-exceptions>)
   if(NOT PLIM_RELOCATABLE) # source lines for profilers; a dist holds no paths
     target_compile_options(plimsoll_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
   endif()
   set_target_properties(plimsoll_cuda PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden
                         CUDA_RUNTIME_LIBRARY Static POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(plimsoll_cuda PRIVATE ${CMAKE_DL_LIBS} pthread m)
-  target_link_options(plimsoll_cuda PRIVATE -Wl,--no-undefined)
+  target_link_options(plimsoll_cuda PRIVATE -Wl,--no-undefined,--as-needed)
   install(TARGETS plimsoll_cuda LIBRARY DESTINATION lib/plimsoll)
   message(STATUS "CUDA plug-in: built with ${CMAKE_CUDA_COMPILER} (${CMAKE_CUDA_COMPILER_VERSION})")
 elseif(PLIM_REQUIRE_CUDA)
