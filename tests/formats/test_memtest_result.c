@@ -74,7 +74,7 @@ static void fill(void)
 
 static char *text_of(plim_ctx *c)
 {
-    char *text = NULL;
+    static char *text;
     CHECK_OK(c, plim_memtest_result_json(c, &r, &text));
     return text;
 }

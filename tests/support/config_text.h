@@ -33,7 +33,7 @@ static inline char *config_edit(const char *text, const char *from, const char *
     size_t head = (size_t)(at - text), n = strlen(text) + strlen(to) + 1;
     char *out = malloc(n);
     if (!out) abort();
-    snprintf(out, n, "%.*s%s%s", (int)head, text, to, at + strlen(from));
+    snprintf(out, n, "%.*s%s%s", (int)head, text, to, text + head + strlen(from));
     return out;
 }
 
